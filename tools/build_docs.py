@@ -1,0 +1,49 @@
+"""Build the docs site into `doc_path`: nbdev prepares the pages in _proc, then Quarto renders them where it is installed, else smalldocs.
+
+    python tools/build_docs.py [--smalldocs]        # --smalldocs: even where Quarto is installed"""
+import json, re, shutil, subprocess, sys
+from pathlib import Path
+from nbdev.config import get_config
+from nbdev.quarto import refresh_quarto_yml
+from nbdev.serve import proc_nbs
+
+def page(name): return re.sub(r'^\d+[a-zA-Z0-9]*_', '', name)        # as nbdev names it: 01_acceptance.ipynb -> acceptance.ipynb
+
+def localise(proc, base):
+    "Do for smalldocs what Quarto does with `output-file`: pages without their number; and links to our own site made relative to its root."
+    names = {p.name: page(p.name) for p in proc.rglob('*.ipynb')}
+    def links(s): return re.sub(r'(\]\((?:[^)\s:]*/)?)([\w-]+\.ipynb)', lambda m: m[1] + names.get(m[2], m[2]), s.replace(f']({base}', '](/'))
+    for p in sorted(proc.rglob('*.ipynb')):
+        nb = json.loads(p.read_text(encoding='utf-8'))
+        nb['metadata'].pop('widgets', None)
+        for c in nb['cells']:
+            src = ''.join(c['source'])
+            if c['cell_type'] == 'markdown': src = links(src)
+            elif c['cell_type'] == 'raw': src = re.sub(r'^output-file:.*\n', '', src, flags=re.M)
+            c['source'] = src
+            for o in c.get('outputs', []):
+                if 'text/markdown' in o.get('data', {}): o['data']['text/markdown'] = links(''.join(o['data']['text/markdown']))
+        p.unlink()
+        p.with_name(names[p.name]).write_text(json.dumps(nb), encoding='utf-8')
+    yml = proc/'_quarto.yml'
+    yml.write_text(re.sub(r'[\w-]+\.ipynb', lambda m: names.get(m[0], m[0]), yml.read_text(encoding='utf-8')), encoding='utf-8')
+
+def build(quarto=None):
+    "Render every notebook; the old site is replaced only when the new one is whole"
+    cfg = get_config(); proc = cfg.config_path/'_proc'
+    shutil.rmtree(proc, ignore_errors=True)
+    refresh_quarto_yml()
+    proc_nbs(cfg.nbs_path, force=True, n_workers=0)
+    if quarto: cmd = [quarto, 'render', str(proc), '--no-cache']
+    else:
+        localise(proc, f"{cfg.doc_host}{cfg.doc_baseurl}".rstrip('/') + '/')
+        cmd = [sys.executable, '-m', 'smalldocs.cli', 'render', str(proc), '--strict']
+    subprocess.run(cmd, check=True)
+    shutil.rmtree(cfg.doc_path, ignore_errors=True)
+    shutil.move(proc/cfg.doc_path.name, cfg.doc_path)
+    return cfg.doc_path
+
+if __name__ == '__main__':
+    try: site = build(None if '--smalldocs' in sys.argv else shutil.which('quarto'))
+    except subprocess.CalledProcessError as e: sys.exit(f'the docs were not built: {Path(e.cmd[0]).name} ended with {e.returncode}')
+    print(f'{len(list(site.rglob("*.html")))} pages in {site.name}/')
