@@ -1,0 +1,15 @@
+import os, sys
+from pathlib import Path
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT/'tools'))
+os.environ.setdefault('HF_HUB_OFFLINE', '1')          # no test of this folder needs the network; a fixture that installs says so
+
+def pytest_configure(config): config.addinivalue_line('markers', 'slow: builds a wheel or the docs site; run by .ci/run, not by make test')
+
+@pytest.fixture(scope='session')
+def root(): return ROOT
+
+@pytest.fixture(scope='session')
+def notebooks(): return sorted(p for p in (ROOT/'nbs').rglob('*.ipynb') if not any(s[0] in '._' for s in p.relative_to(ROOT).parts))

@@ -1,0 +1,108 @@
+"The docs site: every page is there, its links, figures and mathematics hold, and it opens in a browser without complaint."
+import functools, http.server, mimetypes, re, shutil, subprocess, sys, threading
+import checklinks, pytest
+
+pytestmark = pytest.mark.slow
+BROWSERS = 'chromium chromium-browser google-chrome chrome'.split()
+
+@pytest.fixture(scope='module')
+def site(root):
+    subprocess.run([sys.executable, 'tools/build_docs.py', '--smalldocs'], cwd=root, check=True)
+    return root/'_docs'
+
+@pytest.fixture(scope='module')
+def pages(root, notebooks):
+    "Where each notebook is to be found in the site"
+    return {p.relative_to(root/'nbs').as_posix(): (p.relative_to(root/'nbs').parent/re.sub(r'^\d+_', '', p.stem)).as_posix() + '.html' for p in notebooks}
+
+def html(site, page): return (site/page).read_text(encoding='utf-8')
+
+def test_every_notebook_has_its_page(site, pages):
+    assert [nb for nb,page in pages.items() if not (site/page).exists()] == []
+
+def test_sidebar_has_every_page_once(site, pages):
+    bar = re.search(r'<nav id="quarto-sidebar".*?</nav>', html(site, 'index.html'), re.S)[0]
+    links = [l.removeprefix('./') or 'index.html' for l in re.findall(r'<a href="([^"]*)" class="sidebar-item-text', bar)]
+    assert sorted(links) == sorted(pages.values())
+
+def test_no_broken_link(site):
+    n, bad = checklinks.check(site)
+    assert n > 100 and not bad, bad
+
+def test_figures_mathematics_and_api(site, pages):
+    "Each chapter has a formula, a picture or a table, and an API entry; the pictures have a description"
+    for nb,page in pages.items():
+        text = html(site, page)
+        if re.match(r'0[0-3]_', nb): assert text.count('class="math') >= 3, f'{page}: formulas'
+        if re.match(r'\d\d_', nb):
+            assert '>source</a>' in text, f'{page}: no API entry'
+            assert re.search(r'<img|<svg|<table', text.split('<main', 1)[1]), f'{page}: no figure, no table'
+
+def test_search_finds_every_page(site, pages):
+    found = (site/'search.json').read_text(encoding='utf-8')
+    assert [p for p in pages.values() if p not in found] == []
+
+@pytest.fixture(scope='module')
+def served(site):
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args): pass
+    with http.server.ThreadingHTTPServer(('127.0.0.1', 0), functools.partial(Quiet, directory=str(site))) as s:
+        threading.Thread(target=s.serve_forever, daemon=True).start()
+        yield f'http://127.0.0.1:{s.server_port}'
+        s.shutdown()
+
+@pytest.fixture(scope='module')
+def browser():
+    sync = pytest.importorskip('playwright.sync_api', reason='playwright is not installed')
+    exe = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if not exe: pytest.skip('no Chromium on this machine')
+    with sync.sync_playwright() as pw:
+        b = pw.chromium.launch(executable_path=exe, args=['--no-sandbox', '--disable-dev-shm-usage'])
+        yield b
+        b.close()
+
+@pytest.fixture(scope='module')
+def katex(root):
+    "A local copy of KaTeX, if there is one (npm install --ignore-scripts katex@0.16.11), in place of the one on the net"
+    return next(filter(lambda p: p.is_dir(), [root/'node_modules/katex/dist', root.parent/'node_modules/katex/dist']), None)
+
+def visit(browser, url, katex, **kw):
+    "Open a page with everything outside refused (KaTeX comes from the copy); return it and what it complained about"
+    page = browser.new_page(**kw)
+    faults = []
+    def outside(route):
+        m = re.search(r'/katex@[^/]+/dist/(.+)$', route.request.url.split('?')[0])
+        if katex and m and (katex/m[1]).is_file():
+            kind = mimetypes.guess_type(m[1])[0] or 'application/octet-stream'
+            route.fulfill(path=str(katex/m[1]), headers={'Access-Control-Allow-Origin': '*', 'Content-Type': kind})
+        else: route.abort()
+    page.route(re.compile(r'^https?://(?!127\.0\.0\.1)'), outside)
+    page.on('pageerror', lambda e: faults.append(str(e)))
+    page.on('console', lambda m: faults.append(m.text) if m.type == 'error' and '127.0.0.1' in m.location.get('url', '') and 'net::ERR_FAILED' not in m.text else None)
+    page.on('response', lambda r: faults.append(f'{r.status} {r.url}') if r.status >= 400 else None)
+    page.goto(url, wait_until='load')
+    return page, faults
+
+def test_pages_open_without_complaint(served, browser, katex, pages):
+    for path in pages.values():
+        page, faults = visit(browser, f'{served}/{path}', katex)
+        assert not faults, (path, faults)
+        assert page.locator('main h1').count() and page.title(), path
+        assert page.evaluate('[...document.images].every(i => i.complete && i.naturalWidth > 0)'), f'{path}: an image does not show'
+        if katex and page.locator('span.math').count():
+            page.wait_for_function('!document.querySelector("span.math:not(:has(.katex))")', timeout=10_000)
+            assert page.locator('.katex-error, .katex [mathcolor="#cc0000"]').count() == 0, f'{path}: a formula KaTeX cannot read'
+        page.close()
+
+def test_fits_a_phone(served, browser, katex, pages):
+    for path in pages.values():
+        page, _ = visit(browser, f'{served}/{path}', katex, viewport={'width': 390, 'height': 800})
+        wide = page.evaluate('document.documentElement.scrollWidth - window.innerWidth')
+        assert wide <= 1, f'{path}: {wide} pixels wider than a phone'
+        page.close()
+
+def test_search_box(served, browser, katex):
+    page, _ = visit(browser, f'{served}/index.html', katex)
+    page.get_by_role('searchbox').first.fill('verify')
+    page.locator('.smalldocs-search-results a').first.wait_for(timeout=10_000)
+    page.close()
