@@ -73,7 +73,7 @@ check: .venv/dev
 	test -z "$$(git status --porcelain)" || { git status --short; exit 1; }
 	$(RUN) python tools/mkreadme.py --check
 	$(V)/python tools/dag.py
-	$(V)/ruff check specdec tools tests setup.py
+	$(V)/ruff check --output-format concise specdec tools tests setup.py
 
 constraints: .venv/dev
 	$(V)/python tools/constraints.py > constraints.new && mv constraints.new constraints.txt

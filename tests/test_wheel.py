@@ -1,5 +1,5 @@
 "The wheel holds the whole package and nothing else."
-import os, re, shutil, subprocess, sys, zipfile
+import re, shutil, subprocess, sys, zipfile
 import pytest
 
 pytestmark = pytest.mark.slow

@@ -1,7 +1,6 @@
 "Print constraints.txt for the environment that runs this: the versions of the package's whole dependency tree, dev extras included."
 import re
 from importlib.metadata import distribution, PackageNotFoundError
-from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from nbdev.config import get_config
