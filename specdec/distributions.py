@@ -69,8 +69,11 @@ def probs(logits:Tensor, # scores of a model, [..., V]
     "The next-token distribution of `logits` after temperature, top-k, top-p and min-p, in this order"
     check_sampling(temperature, top_k, top_p, min_p)
     z = logits if logits.dtype == torch.float64 else logits.float()
-    if temperature == 0: return one_hot(z.argmax(-1), z.shape[-1], z.dtype).masked_fill(z.isnan().any(-1, keepdim=True), math.nan)
-    z = (z - z.amax(-1, keepdim=True)) / min(max(temperature, 1e-30), 1e30) # nothing overflows; at these ends the limit is reached
+    if temperature == 0:
+        sick = z.isnan().any(-1, keepdim=True)
+        return one_hot(z.argmax(-1), z.shape[-1], z.dtype).masked_fill(sick, math.nan)
+    T = min(max(temperature, 1e-30), 1e30) # beyond these the limit is reached
+    z = (z - z.amax(-1, keepdim=True)) / T # no overflow: the largest is 0
     if top_k: z = keep_top_k(z, top_k)
     if top_p < 1: z = keep_top_p(z, top_p)
     if min_p > 0: z = keep_min_p(z, min_p)
@@ -114,7 +117,7 @@ def new_generator(seed:int=None, # None: from the system's entropy
 
 def _source(generator:torch.Generator)->torch.Generator:
     "The `generator`; without one torch would use the global stream, which belongs to the caller"
-    if generator is None: raise ValueError('generator=None: a draw needs its own source, for example new_generator(seed)')
+    if generator is None: raise ValueError('generator=None: a draw needs one, for example new_generator(seed)')
     return generator
 
 # %% ../nbs/00_distributions.ipynb #draw
@@ -122,8 +125,8 @@ def draw(p:Tensor, # weights, need not sum to 1, [..., V]
          generator:torch.Generator, # where the randomness comes from, on the device of `p`
         )->Tensor: # one token a row, [...]
     "A token from each row of `p`, without waiting for the device; a weight of 0 is never drawn"
-    e = torch.empty_like(p).exponential_(generator=_source(generator)).clamp_(min=torch.finfo(p.dtype).tiny)
-    return (p / e).argmax(-1)
+    e = torch.empty_like(p).exponential_(generator=_source(generator))
+    return (p / e.clamp_(min=torch.finfo(p.dtype).tiny)).argmax(-1)
 
 # %% ../nbs/00_distributions.ipynb #sampler
 @dataclass(frozen=True)
@@ -151,4 +154,5 @@ class Sampler:
 
     def uniform(self, n:int, device='cpu')->Tensor:
         "The `n` coins of a round, [n]; when greedy no coin is needed: all 0"
-        return torch.zeros(n, device=device) if self.greedy else torch.rand(n, device=device, generator=_source(self.generator))
+        if self.greedy: return torch.zeros(n, device=device)
+        return torch.rand(n, device=device, generator=_source(self.generator))
