@@ -211,7 +211,7 @@ def compare(pair, # models and tokenizer
     seconds, results = interleave({**ways, 'price': price}, inputs, runs, clock=clock, done=done)
     count = {k: sum(len(new_tokens(y)) for y in results[k]) for k in ways}
     rate = {k: tokens_per_second(seconds[k], count[k]) for k in ways}
-    spread = {k: sorted(count[k]/sum(run) for run in seconds[k])[::max(runs - 1, 1)] for k in ways}
+    spread = {k: [f(count[k]/sum(run) for run in seconds[k]) for f in (min, max)] for k in ways}
     c, v = (median(getattr(o, k)[gamma] for o in priced[len(inputs):]) for k in 'cv')
     stats = pooled(results['speculative'])
     alpha = (*stats.alpha_by_position, *[0.]*gamma)[:gamma]                    # a position that was never tested was never reached

@@ -25,7 +25,7 @@ def encode(prompt, # text, or ids: a list, or a tensor [n] or [1, n]
     "The prompt as token ids; a `ValueError` says what is wrong with it"
     if isinstance(prompt, str):
         if tokenizer is None: raise ValueError('the prompt is text and there is no tokenizer: pass tokenizer=pair.tokenizer, or token ids')
-        prompt = tokenizer(prompt).input_ids
+        prompt = tokenizer(prompt, verbose=False).input_ids
     try: ids = torch.as_tensor(prompt)
     except (TypeError, ValueError, RuntimeError) as e: raise ValueError(f'the prompt is no sequence of token ids ({e}): give text, or ids [n] or [1, n], one sequence at a time') from None
     if ids.numel() == 0: raise ValueError('the prompt is empty: give at least one token (the end-of-text token will do)')

@@ -26,7 +26,8 @@ def fit_vocabulary(logits:Tensor, # of a draft, [m, V_draft]
                    V:int, # the target's vocabulary
                   )->Tensor: # [m, V]
     "Draft logits over the target's tokens: extra columns cut off, missing ones impossible"
-    return F.pad(logits, (0, V - logits.shape[-1]), value=-torch.inf)
+    extra = V - logits.shape[-1]
+    return F.pad(logits, (0, extra), value=-torch.inf) if extra else logits
 
 # %% ../nbs/07_drafting.ipynb #model-draft
 class ModelDraft:
