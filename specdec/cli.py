@@ -58,9 +58,9 @@ def rates_table(got:dict)->Table: # from `bench.compare`
 def facts(got:dict)->list: # of lines
     "What the speedup is made of, and the verdict"
     yes = 'yes' if got['identical'] else 'NO'
-    return [f"gamma {got['gamma']}   alpha_hat {got['alpha_hat']:.3f} +- {got['alpha_se']:.3f}   kept_frac {got['kept_frac']:.3f}   tau {got['tau']:.2f}   c {got['c']:.3f}   v {got['v']:.2f}",
+    return [f"gamma {got['gamma']}  alpha_hat {got['alpha_hat']:.3f} +- {got['alpha_se']:.3f}  kept_frac {got['kept_frac']:.3f}  tau {got['tau']:.2f}  c {got['c']:.3f}  v {got['v']:.2f}",
             f'identical to the target alone: {yes}' + (' (checked on a greedy run)' if got['temperature'] else ''),
-            f"identical: {yes}   speedup {got['speedup']:.2f} (predicted {got['predicted_speedup']:.2f})   over transformers' assisted {got['speedup_vs_hf_assisted']:.2f}"]
+            f"identical: {yes}   speedup {got['speedup']:.2f}, predicted {got['predicted_speedup']:.2f}   {got['speedup_vs_hf_assisted']:.2f} x transformers' assisted"]
 
 # %% ../nbs/15_cli.ipynb #errors
 class Usage(Exception):
@@ -124,10 +124,10 @@ def run_demo(out, err, pair, inputs, gamma, tokens, temperature, runs, seed)->di
         task = bar.add_task('timing', total=5*len(inputs)*(runs + 1))
         got = compare(pair, inputs, gamma, tokens, temperature, runs, seed, done=lambda: bar.advance(task))
     many = f'{len(inputs)} held-out prompts' if len(inputs) > 1 else '1 prompt'
-    out.print(f'\n{many}, {tokens} new tokens each, temperature {temperature:g}, median of {runs} interleaved runs', style='bold')
+    out.print(f'\n{many} x {tokens} new tokens, temperature {temperature:g}, median of {runs} interleaved runs', style='bold')
     out.print(rates_table(got))
-    out.print('{device}, {dtype}, {threads} threads, {processor}, torch {torch}, transformers {transformers}'.format(**got['environment']), style='dim')
-    for line in facts(got): out.print(line)
+    out.print('{device}, {dtype}, {threads} threads, {processor}, torch {torch}, transformers {transformers}'.format(**got['environment']), style='dim', soft_wrap=True)
+    for line in facts(got): out.print(line, soft_wrap=True)
     return got
 
 # %% ../nbs/15_cli.ipynb #app
