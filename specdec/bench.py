@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from pathlib import Path
+from math import inf
 from statistics import median
 import torch, torch.nn.functional as F, transformers
 from torch import Tensor
@@ -106,12 +107,16 @@ class Costs:
     plain:float # seconds of one plain round
     c:dict # gamma -> cost of one draft pass / plain
     v:dict # gamma -> cost of the target's turn on gamma + 1 rows / plain
+    prompt:tuple=(0., 0.) # cost of reading the prompt, by the target and by the draft / plain
 
     def predict(self, alpha, # acceptance, a number or one value a position
                 gamma:int, # one of those measured; 0: plain decoding
+                new_tokens:float=inf, # length of the text; infinite: the prompt costs nothing
                )->float: # speedup over plain decoding
-        "tau / (gamma c + v) at the measured costs"
-        return speedup(alpha, gamma, self.c[gamma], self.v[gamma]) if gamma else 1.
+        "tau / (gamma c + v) at the measured costs, with the prompt's share of a text of `new_tokens`"
+        rate = speedup(alpha, gamma, self.c[gamma], self.v[gamma]) if gamma else 1.
+        target, draft = self.prompt[0], self.prompt[1] * bool(gamma)
+        return (target/new_tokens + 1) / ((target + draft)/new_tokens + 1/rate)
 
     def best(self, alpha)->int: # gamma; 0: do not speculate
         "The measured draft length with the largest prediction"
@@ -131,7 +136,9 @@ def pass_costs(target, # model
     lm, sampler = as_cached(target), Sampler(temperature, generator=new_generator(0, target.device))
     drafter, rule, ids = as_drafter(draft, lm), as_rule('greedy' if sampler.greedy else 'token'), encode(ids, lm)
     L, text, drafting, turn = len(ids), F.pad(ids, (0, max(gammas))), defaultdict(list), defaultdict(list)
-    lm.forward(ids[:-1], last=1); drafter.propose(ids, 1, sampler)
+    start = clock(); lm.forward(ids[:-1], last=1)
+    middle = clock(); drafter.propose(ids, 1, sampler)
+    prompt = middle - start, clock() - middle
     for g, counts in [(g, counts) for _ in range(repeats) for g in (0, *gammas) for counts in (False, True)]:     # the second of two alike, as in a loop
         lm.rollback(L - 1); drafter.rollback(L - 1)
         start = clock()
@@ -140,7 +147,7 @@ def pass_costs(target, # model
         judged(lm, text, L, x, q, rule, sampler)
         if counts: drafting[g].append(middle - start); turn[g].append(clock() - middle)
     plain = median(turn[0])
-    return Costs(plain, {g: median(drafting[g])/g/plain for g in gammas}, {g: median(turn[g])/plain for g in gammas})
+    return Costs(plain, {g: median(drafting[g])/g/plain for g in gammas}, {g: median(turn[g])/plain for g in gammas}, tuple(s/plain for s in prompt))
 
 # %% ../nbs/11_bench.ipynb #environment
 def processor()->str:
@@ -206,16 +213,16 @@ def compare(pair, # models and tokenizer
            )->dict: # rates, ratios, acceptance, prices, prediction
     "Time `four_ways` and the prices of the passes, all interleaved"
     clock, priced, ways = Clock(pair.target.device), [], four_ways(pair, gamma, max_new_tokens, temperature, seed)
-    def price(ids): priced.append(pass_costs(pair.target, pair.draft, F.pad(ids, (0, max_new_tokens//2)), (gamma,), temperature, 5, clock))
+    def price(ids): priced.append(pass_costs(pair.target, pair.draft, ids, (gamma,), temperature, 5, clock))
     seconds, results = interleave({**ways, 'price': price}, inputs, runs, clock=clock, done=done)
     count = {k: sum(len(new_tokens(y)) for y in results[k]) for k in ways}
     rate = {k: tokens_per_second(seconds[k], count[k]) for k in ways}
     spread = {k: [f(count[k]/sum(run) for run in seconds[k]) for f in (min, max)] for k in ways}
-    c, v = (median(getattr(o, k)[gamma] for o in priced[len(inputs):]) for k in 'cv')
+    c, v, *prompt = map(median, zip(*((o.c[gamma], o.v[gamma], *o.prompt) for o in priced[len(inputs):])))
     stats = pooled(results['speculative'])
     alpha = (*stats.alpha_by_position, *[0.]*gamma)[:gamma]                    # a position that was never tested was never reached
     return dict(identical=same_text(pair, inputs, gamma, max_new_tokens), gamma=gamma,
                 **{name: rate['speculative']/rate[k] for name, k in dict(speedup='baseline', speedup_vs_hf_assisted='hf_assisted', speedup_vs_hf_baseline='hf_baseline').items()},
                 **{k: getattr(stats, k) for k in ('alpha_hat', 'alpha_se', 'alpha_by_position', 'kept_frac', 'tau')},
-                c=c, v=v, predicted_speedup=speedup(alpha, gamma, c, v), tokens_per_second=rate, range=spread,
+                c=c, v=v, predicted_speedup=Costs(1., {gamma: c}, {gamma: v}, prompt).predict(alpha, gamma, max_new_tokens), prompt_cost=prompt, tokens_per_second=rate, range=spread,
                 temperature=temperature, max_new_tokens=max_new_tokens, prompts=len(inputs), runs=runs, environment=environment(pair.target.device, pair.target.dtype))

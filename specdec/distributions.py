@@ -125,8 +125,10 @@ def draw(p:Tensor, # weights, need not sum to 1, [..., V]
          generator:torch.Generator, # where the randomness comes from, on the device of `p`
         )->Tensor: # one token a row, [...]
     "A token from each row of `p`, without waiting for the device; a weight of 0 is never drawn"
-    e = torch.empty_like(p).exponential_(generator=_source(generator))
-    return (p / e.clamp_(min=torch.finfo(p.dtype).tiny)).argmax(-1)
+    wide = torch.float32 if p.device.type == 'mps' else torch.float64          # no float64 there
+    F = p.cumsum(-1, dtype=wide)
+    u = torch.rand((*p.shape[:-1], 1), generator=_source(generator), dtype=wide, device=p.device) * F[..., -1:]
+    return torch.searchsorted(F, u, right=True)[..., 0].clamp(max=p.shape[-1] - 1)
 
 # %% ../nbs/00_distributions.ipynb #sampler
 @dataclass(frozen=True)
