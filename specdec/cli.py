@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['STYLES', 'NAMES', 'app', 'pieces', 'show_rounds', 'rates_table', 'facts', 'Usage', 'checking', 'check_writable',
-           'plain_json', 'save', 'prepare', 'legend', 'run_demo', 'specdec', 'opt', 'demo', 'main']
+           'plain_json', 'save', 'prepare', 'legend', 'run_demo', 'opt', 'demo', 'main']
 
 # %% ../nbs/15_cli.ipynb #imports
 import json, math, os, sys
@@ -134,7 +134,7 @@ def run_demo(out, err, pair, inputs, gamma, tokens, temperature, runs, seed)->di
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
 
 @app.callback()
-def specdec():
+def _root():
     "Speculative decoding: see it, check that it changes nothing, time it on this machine."
 
 def opt(*names, **kw):
