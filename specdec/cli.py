@@ -88,7 +88,7 @@ def save(path:Path, got:dict)->None:
     path.write_text(json.dumps(plain_json(got), indent=1) + '\n', encoding='utf-8')
 
 # %% ../nbs/15_cli.ipynb #prepare
-def prepare(prompt, tokens, temperature, device, dtype)->tuple: # pair; prompts, ids [n] each
+def prepare(prompt, tokens, temperature, device, dtype, gamma=None)->tuple: # pair; prompts, ids [n] each
     "Check what was asked for, before any work"
     from specdec.decoding import encode
     from specdec.distributions import check_sampling
@@ -101,6 +101,7 @@ def prepare(prompt, tokens, temperature, device, dtype)->tuple: # pair; prompts,
     inputs = [encode(t, lm, pair.tokenizer) for t in texts]
     room = lm.max_length - max(map(len, inputs))
     if tokens > room: raise ValueError(f'--tokens {tokens}: behind this prompt the context of the pair has room for {room}')
+    if gamma and gamma >= room: raise ValueError(f'--gamma {gamma}: behind this prompt the context of the pair has room for drafts of {room - 1}')
     return pair, inputs
 
 # %% ../nbs/15_cli.ipynb #run
@@ -154,7 +155,7 @@ def demo(prompt:Annotated[str, opt(help='Text to continue and to time on; defaul
     "Offline, with the pair that comes with the package: stream a text, check it, time it."
     with checking():
         check_writable(json)
-        pair, inputs = prepare(prompt, tokens, temperature, device, dtype)
+        pair, inputs = prepare(prompt, tokens, temperature, device, dtype, gamma)
     got = run_demo(Console(highlight=False), Console(stderr=True), pair, inputs, gamma, tokens, temperature, runs, seed)
     if json: save(json, got)
     if not got['identical'] and got['environment']['dtype'] == 'float32':

@@ -39,7 +39,8 @@ def encode(prompt, # text, or ids: a list, or a tensor [n] or [1, n]
 # %% ../nbs/09_decoding.ipynb #until-end
 def end_tokens(eos_token_id)->frozenset:
     "None, a token id or several, as a set"
-    return frozenset(() if eos_token_id is None else [eos_token_id] if isinstance(eos_token_id, int) else map(int, eos_token_id))
+    if isinstance(eos_token_id, (set, frozenset)): return frozenset(eos_token_id)
+    return frozenset(() if eos_token_id is None else torch.as_tensor(eos_token_id).reshape(-1).tolist())
 
 def until_end(x:list, # drafted ids
               n:int, # how many were kept

@@ -53,8 +53,8 @@ RULES = dict(token=TokenRule(), greedy=GreedyRule())
 
 def as_rule(rule)->Rule:
     "A rule by name, or a rule"
-    if not isinstance(rule, str): return rule
-    if rule not in RULES: raise ValueError(f'rule={rule!r}: it must be one of {", ".join(RULES)}')
+    if hasattr(rule, 'odds'): return rule
+    if not isinstance(rule, str) or rule not in RULES: raise ValueError(f'rule={rule!r}: it must be one of {", ".join(RULES)}')
     return RULES[rule]
 
 # %% ../nbs/02_verification.ipynb #judge
