@@ -10,6 +10,7 @@ __all__ = ['KERNELS', 'ACTIVATIONS', 'CachedLM', 'check_room', 'check_rollback',
 # %% ../nbs/05_models.ipynb #imports
 import inspect
 from contextlib import contextmanager
+from copy import copy
 from functools import lru_cache
 from timeit import repeat
 from typing import Protocol, runtime_checkable
@@ -174,6 +175,12 @@ class GPT2Weights:
         self.head = Product(F.pad(model.lm_head.weight.detach().t(), (0, -c.vocab_size % S)), None, S, kernels)
         self.mask = torch.full((c.n_positions, c.n_positions), -torch.inf, dtype=model.dtype, device=model.device).triu(1)
 
+    def first(self, L:int): # layers to keep, >= 1
+        "The model of the first `L` layers under the same head: everything is shared, nothing laid out again"
+        if not 1 <= L <= len(self.layers): raise ValueError(f'first({L}): give a number of layers in 1..{len(self.layers)}')
+        w = copy(self); w.layers = self.layers[:L]
+        return w
+
 # %% ../nbs/05_models.ipynb #export-weights-of
 _laid_out = WeakKeyDictionary()
 
@@ -190,7 +197,7 @@ class StaticGPT2:
         w = self.w = model if isinstance(model, GPT2Weights) else weights_of(model)
         c = w.config
         self.length, self.vocab_size, self.max_length, self.device = 0, c.vocab_size, c.n_positions, w.device
-        self.kv = torch.empty(c.n_layer, 2, w.S, c.n_head // w.S, c.n_positions, c.n_embd // c.n_head, dtype=w.dtype, device=w.device).unbind()
+        self.kv = torch.empty(len(w.layers), 2, w.S, c.n_head // w.S, c.n_positions, c.n_embd // c.n_head, dtype=w.dtype, device=w.device).unbind()
 
     @torch.inference_mode()
     def forward(self, ids:Tensor, # tokens to read, [m]
@@ -223,7 +230,8 @@ class StaticGPT2:
 
 # %% ../nbs/05_models.ipynb #export-as-cached
 def as_cached(model)->CachedLM: # empty; every call on a transformers model gives an independent view
-    "A rewindable view of `model`: GPT-2 written out where it is a plain GPT-2, else transformers' own forward; a `CachedLM` is emptied and returned"
+    "A rewindable view of `model`: GPT-2 written out where it is a plain GPT-2, else transformers' own forward; a `CachedLM` is emptied and returned, and a model with a method `as_cached` knows best"
     if isinstance(model, CachedLM): model.rollback(0); return model
+    if hasattr(model, 'as_cached'): return model.as_cached()
     if not isinstance(model, PreTrainedModel): raise TypeError(f'{type(model).__name__}: give a transformers causal language model, or an object with forward, rollback, length, vocab_size, max_length and device')
     return StaticGPT2(model) if is_plain_gpt2(model) else HFModel(model)
