@@ -8,8 +8,10 @@ __all__ = ['encode', 'end_tokens', 'until_end', 'to_host', 'judged', 'speculate'
 
 # %% ../nbs/09_decoding.ipynb #imports
 from dataclasses import dataclass
+from types import NoneType
 import torch, torch.nn.functional as F
 from torch import Tensor
+from transformers import LogitsProcessorList
 from .control import Never, as_controller
 from .distributions import Sampler, new_generator
 from .drafting import NoDraft, as_drafter
@@ -62,12 +64,16 @@ def judged(target:CachedLM, # has read at most the first `L` - 1 tokens
            x:Tensor, # drafts, [g]
            q:Tensor, # the laws they were drawn from, [g, V]
            rule, sampler, # what counts as accepted, how logits become tokens
+           see=None, # called with the target's unwarped rows, [g + 1, V]
           )->tuple: # closing token, [1]; on the host: drafts, closing token, kept, NaN flag
     "The target reads what is new in `text` and the drafts behind it, judges them and closes the round"
     text[L:L + len(x)] = x
-    p = sampler.rows(target.forward(text[target.length:L + len(x)], last=len(x) + 1))
+    logits = target.forward(text[target.length:L + len(x)], last=len(x) + 1)
+    if see: see(logits.float().softmax(-1))
+    p = sampler.rows(logits, text[:L + len(x)])
     n = judge(p, q, x, sampler.uniform(len(x), x.device), rule)
     y = sampler.draw(rule.closing(p, q, x, n) if len(x) else p)
+    rule.observe(p, q, x, n)
     return y, to_host(x, y, n, (p.sum().isnan() | q.sum().isnan())[None])
 
 # %% ../nbs/09_decoding.ipynb #speculate
@@ -86,7 +92,7 @@ def speculate(ids:Tensor, # prompt, [n]
         g = min(gamma, limit - L - 1)
         x, q = (draft if g > 0 else nobody).propose(text[:L], g, sampler, controller.keep_going)
         if target.length != read: raise ValueError('drafting moved the cache of the target: hand in two models, not one CachedLM twice')
-        closing, (*x, y, n, nan) = judged(target, text, L, x, q, rule, sampler)
+        closing, (*x, y, n, nan) = judged(target, text, L, x, q, rule, sampler, getattr(controller, 'see', None))
         if nan: raise ValueError(f'NaN in the logits of the target or the draft behind {L} tokens: check the weights, or try dtype="float32"')
         x, n, tokens = until_end(x, n, y, end)
         text[L + n:L + n + 1] = closing
@@ -110,14 +116,17 @@ def stream(target, # a transformers model or a `CachedLM`; not changed
            seed:int=None, # of the random stream; None: the system's entropy
            eos_token_id=None, # id or ids that end the text; None: nothing does
            tokenizer=None, # for a prompt that is text
+           logits_processor=None, # changes logits before the temperature: one of transformers' `LogitsProcessor`s, or a list of them
           ): # iterator of `Round`s
     "Decode speculatively: each `Round` as soon as the target has spoken"
     if not hasattr(max_new_tokens, '__index__') or max_new_tokens < 0: raise ValueError(f'max_new_tokens={max_new_tokens!r}: it must be a whole number >= 0')
     lm = as_cached(target)
-    ids, rule = encode(prompt, lm, tokenizer), as_rule(rule)
-    sampler = Sampler(temperature, top_k, top_p, new_generator(seed, lm.device) if temperature else None)
-    if sampler.greedy: rule = as_rule('greedy') if rule.lossless else rule     # at T = 0 every lossless rule keeps just the argmax
-    elif rule is as_rule('greedy'): raise ValueError(f'rule="greedy" with temperature={temperature}: it emits the argmax; set temperature=0, or rule="token" to sample')
+    ids = encode(prompt, lm, tokenizer)
+    if temperature and rule == 'greedy': raise ValueError(f'rule="greedy" with temperature={temperature}: it emits the argmax; set temperature=0, or rule="token" to sample')
+    if not isinstance(logits_processor, (list, tuple, NoneType)) and not callable(logits_processor): raise TypeError(f'logits_processor={logits_processor!r}: give a function of (ids, scores), or a list of them')
+    processors = logits_processor if callable(logits_processor) else LogitsProcessorList(logits_processor or [])
+    sampler = Sampler(temperature, top_k, top_p, new_generator(seed, lm.device) if temperature else None, processors)
+    rule = as_rule('greedy' if sampler.greedy and as_rule(rule) else rule)     # at T = 0 the laws are one-hot, and every rule keeps just the argmax
     limit = min(len(ids) + max_new_tokens, lm.max_length)
     return speculate(ids, limit, lm, as_drafter(draft, lm), as_controller(gamma), rule, sampler, end_tokens(eos_token_id))
 
@@ -132,17 +141,18 @@ class Generation:
     text:str=None # the new tokens as text, when there is a tokenizer
 
 def generate(target, draft, prompt, max_new_tokens=64, gamma=4, temperature=0., top_k=0, top_p=1., rule='token', seed=None, eos_token_id=None,
-             tokenizer=None)->Generation: # the arguments are those of `stream`
+             tokenizer=None, logits_processor=None)->Generation: # the arguments are those of `stream`
     "Decode speculatively, to the end"
-    rounds = list(stream(target, draft, prompt, max_new_tokens, gamma, temperature, top_k, top_p, rule, seed, eos_token_id, tokenizer))
+    rounds = list(stream(target, draft, prompt, max_new_tokens, gamma, temperature, top_k, top_p, rule, seed, eos_token_id, tokenizer, logits_processor))
     tokens = torch.cat([torch.empty(0, dtype=torch.long), *(r.tokens for r in rounds)])
     ended = len(tokens) and int(tokens[-1]) in end_tokens(eos_token_id)
     return Generation(tokens, rounds, Stats.of(rounds, as_rule(rule).lossless), 'eos' if ended else 'length' if len(tokens) == max_new_tokens else 'context',
                       tokenizer.decode(tokens) if tokenizer else None)
 
-def autoregressive(target, prompt, max_new_tokens=64, temperature=0., top_k=0, top_p=1., seed=None, eos_token_id=None, tokenizer=None)->Generation:
+def autoregressive(target, prompt, max_new_tokens=64, temperature=0., top_k=0, top_p=1., seed=None, eos_token_id=None, tokenizer=None,
+                   logits_processor=None)->Generation:
     "Decode with the target alone: the same loop, in which nothing is ever proposed"
-    return generate(target, None, prompt, max_new_tokens, Never(), temperature, top_k, top_p, 'token', seed, eos_token_id, tokenizer)
+    return generate(target, None, prompt, max_new_tokens, Never(), temperature, top_k, top_p, 'token', seed, eos_token_id, tokenizer, logits_processor)
 
 # %% ../nbs/09_decoding.ipynb #report
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['one_hot', 'keep_top_k', 'keep_top_p', 'keep_min_p', 'check_sampling', 'probs', 'overlap', 'tv', 'entropy',
-           'js_distance', 'new_generator', 'draw', 'Sampler']
+           'js_distance', 'new_generator', 'draw', 'processed', 'Sampler']
 
 # %% ../nbs/00_distributions.ipynb #imports
 from dataclasses import dataclass
@@ -130,6 +130,15 @@ def draw(p:Tensor, # weights, need not sum to 1, [..., V]
     u = torch.rand((*p.shape[:-1], 1), generator=_source(generator), dtype=wide, device=p.device) * F[..., -1:]
     return torch.searchsorted(F, u, right=True)[..., 0].clamp(max=p.shape[-1] - 1)
 
+# %% ../nbs/00_distributions.ipynb #processed
+def processed(logits:Tensor, # of the last m of `ids`, [m, V]
+              ids:Tensor, # all tokens up to the last row's, [L]
+              processors, # (ids so far [1, l], scores [1, V]) -> scores: one of transformers' `LogitsProcessor`s, or a list of them
+             )->Tensor: # float32, [m, V]
+    "Each row as `processors` leave it: row i sees the tokens up to its own and none behind"
+    before = len(ids) - len(logits) + 1
+    return torch.cat([processors(ids[None, :before + i], row[None]) for i, row in enumerate(logits.float().clone())])
+
 # %% ../nbs/00_distributions.ipynb #sampler
 @dataclass(frozen=True)
 class Sampler:
@@ -138,6 +147,7 @@ class Sampler:
     top_k:int=0 # keep this many (0: all)
     top_p:float=1. # keep this much mass (1: all)
     generator:torch.Generator=None # unused when greedy
+    processors:object=None # what changes the logits first, see `processed`; None: nothing
 
     def __post_init__(self): check_sampling(self.temperature, self.top_k, self.top_p)
 
@@ -146,8 +156,9 @@ class Sampler:
         "Does every row have one possible token?"
         return self.temperature == 0
 
-    def rows(self, logits:Tensor)->Tensor:
-        "The law of each row, [m, V]; when greedy the logits themselves, since only their argmax counts"
+    def rows(self, logits:Tensor, ids:Tensor=None)->Tensor:
+        "The law of each row behind `ids`, [m, V]; when greedy the logits themselves, since only their argmax counts"
+        if self.processors: logits = processed(logits, ids, self.processors)
         return logits if self.greedy else probs(logits, self.temperature, self.top_k, self.top_p)
 
     def draw(self, rows:Tensor)->Tensor:

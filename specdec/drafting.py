@@ -48,7 +48,8 @@ class ModelDraft:
         new = ids[lm.length:]
         for _ in range(min(gamma, lm.max_length - len(ids) + 1)):
             logits = fit_vocabulary(lm.forward(new.clamp(max=lm.vocab_size - 1), last=1), self.vocab_size)
-            q.append(sampler.rows(logits)); x.append(new := sampler.draw(q[-1]))
+            q.append(sampler.rows(logits, ids)); x.append(new := sampler.draw(q[-1]))
+            if sampler.processors: ids = torch.cat([ids, new])
             if keep_going and not keep_going(logits[0].float().softmax(-1)): break
         return (torch.cat(x), torch.cat(q)) if x else no_draft(ids, self.vocab_size)
 

@@ -8,6 +8,7 @@ __all__ = ['RULES', 'Rule', 'at', 'row_after', 'TokenRule', 'GreedyRule', 'as_ru
 
 # %% ../nbs/02_verification.ipynb #imports
 from collections import defaultdict
+from copy import deepcopy
 from itertools import product
 from typing import Callable, Protocol
 import torch, torch.nn.functional as F
@@ -22,6 +23,7 @@ class Rule(Protocol):
     def odds(self, p, q, x): "(a, b), [gamma] each: draft i is marked when u_i * b_i < a_i, so with probability min(1, a_i/b_i)"
     def count(self, marks): "Drafts kept, [1], given which were marked, [gamma]"
     def closing(self, p, q, x, n): "Distribution of the closing token after `n` kept drafts, [1, V]"
+    def observe(self, p, q, x, n): "Learn from a verdict; what is lossless has nothing to learn"
 
 def at(rows:Tensor, # distributions, [gamma or more, V]
        x:Tensor, # tokens, [gamma]
@@ -36,7 +38,7 @@ def row_after(q:Tensor, # draft distributions, [gamma, V]
     return F.pad(q, (0, 0, 0, 1))[n]
 
 # %% ../nbs/02_verification.ipynb #token-rule
-class TokenRule:
+class TokenRule(Rule):
     "Keep drafts until the first failure of u q(x) < p(x) (Leviathan et al., algorithm 1; Chen et al., algorithm 2)"
     lossless = True
     def odds(self, p, q, x): return at(p, x), at(q, x)
@@ -51,11 +53,12 @@ class GreedyRule(TokenRule):
 
 RULES = dict(token=TokenRule(), greedy=GreedyRule())
 
-def as_rule(rule)->Rule:
-    "A rule by name, or a rule"
-    if hasattr(rule, 'odds'): return rule
+def as_rule(rule, # a name, or a `Rule`
+           )->Rule: # fresh, so that nothing learnt passes from one call to the next
+    "A rule by name, or a copy of the rule handed in"
+    if hasattr(rule, 'odds'): return deepcopy(rule)
     if not isinstance(rule, str) or rule not in RULES: raise ValueError(f'rule={rule!r}: it must be one of {", ".join(RULES)}')
-    return RULES[rule]
+    return deepcopy(RULES[rule])
 
 # %% ../nbs/02_verification.ipynb #judge
 def judge(p:Tensor, # target distributions, [gamma+1, V]
@@ -161,7 +164,7 @@ def output_law(p_of_prefix:Callable, # tuple of tokens -> target's row, [V]
     return law
 
 # %% ../nbs/02_verification.ipynb #block-rule
-class BlockRule:
+class BlockRule(Rule):
     "Judge the drafts together and keep up to the last success (Sun et al., arXiv 2403.10444)"
     lossless = True
     def weights(self, p, q, x):
