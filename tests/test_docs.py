@@ -94,6 +94,27 @@ def test_pages_open_without_complaint(served, browser, katex, pages):
             assert page.locator('.katex-error, .katex [mathcolor="#cc0000"]').count() == 0, f'{path}: a formula KaTeX cannot read'
         page.close()
 
+def test_titles_for_those_who_share_a_link(site, pages):
+    for page in pages.values():
+        for name in ('og:title', 'og:description', 'twitter:card'): assert re.search(rf'<meta (?:property|name)="{name}" content="[^"]+"', html(site, page)), f'{page}: {name}'
+
+def test_no_such_page(site): assert 'index.html' in html(site, '404.html').split('<main', 1)[1]
+
+@pytest.mark.parametrize('scheme', ['light', 'dark'])
+def test_accessible(served, browser, katex, root, scheme):
+    "axe-core finds no serious fault on the first page, in a chapter and beside an explorable"
+    axe = next((p for p in (root/'node_modules/axe-core/axe.min.js', root.parent/'node_modules/axe-core/axe.min.js') if p.is_file()), None)
+    if not axe: pytest.skip('axe-core is not here: npm install --ignore-scripts --no-save axe-core')
+    for path in ('index.html', 'acceptance.html', 'theory.html', 'verification.html', 'tutorials/start_here.html'):
+        page, _ = visit(browser, f'{served}/{path}', katex, color_scheme=scheme)
+        page.wait_for_timeout(1500)                                                   # formulas are set, what scrolls is known
+        assert page.evaluate('document.documentElement.classList.contains("quarto-dark")') == (scheme == 'dark')
+        page.add_script_tag(path=str(axe))
+        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")['violations']
+        serious = [(v['id'], [n['target'] for n in v['nodes'][:3]]) for v in found if v['impact'] in ('serious', 'critical')]
+        assert not serious, (path, serious)
+        page.close()
+
 def test_fits_a_phone(served, browser, katex, pages):
     for path in pages.values():
         page, _ = visit(browser, f'{served}/{path}', katex, viewport={'width': 390, 'height': 800})
