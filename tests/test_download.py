@@ -1,0 +1,63 @@
+"`specdec download` against a hub on localhost: the client is the real one, the network is not."
+import os, subprocess, sys
+from pathlib import Path
+import hub, pytest
+
+EXE = Path(sys.executable).with_name('specdec')
+FILES = {'model/acme/small': {'config.json': b'{}', 'model.safetensors': b'weights' * 1000, 'pytorch_model.bin': b'pickle'},
+         'model/acme/pickled': {'config.json': b'{}', 'pytorch_model.bin': b'pickle'}, 'model/acme/closed': {'config.json': b'{}', 'model.safetensors': b'w'},
+         'dataset/acme/prompts': {'prompts.jsonl': b'"Hello"\n'}}
+
+@pytest.fixture(scope='module')
+def served():
+    with hub.serving(files=FILES, gated={'model/acme/closed'}, token='sesame') as s: yield s
+
+def download(served, cwd, *args, **env):
+    clean = {k: v for k, v in os.environ.items() if k not in ('HF_TOKEN', 'HUGGING_FACE_HUB_TOKEN')}
+    return subprocess.run([EXE, 'download', *args], cwd=cwd, capture_output=True, text=True, timeout=120,
+                          env={**clean, 'HF_HUB_OFFLINE': '0', 'HF_ENDPOINT': served[0], 'HF_HOME': str(cwd/'home'), 'HF_HUB_DISABLE_XET': '1', 'COLUMNS': '200', **env})
+
+def one_line(r): return [l for l in r.stderr.splitlines() if l.startswith('specdec:')]
+
+def names(folder): return sorted(p.name for p in folder.iterdir() if p.name != '.cache')
+
+def test_a_model_without_its_pickles(served, tmp_path):
+    r = download(served, tmp_path, '--model', 'acme/small')
+    assert r.returncode == 0, r.stderr
+    assert names(tmp_path/'small') == ['config.json', 'model.safetensors'] and 'small' in r.stdout
+
+def test_a_dataset_to_a_path(served, tmp_path):
+    r = download(served, tmp_path, '--dataset', 'acme/prompts', '--path', 'data/mine', '--revision', 'main')
+    assert r.returncode == 0, r.stderr
+    assert names(tmp_path/'data/mine') == ['prompts.jsonl']
+
+@pytest.mark.parametrize('where', ['environment', '.env'])
+def test_the_token_opens_a_gate_and_is_not_shown(served, tmp_path, where):
+    if where == '.env': (tmp_path/'.env').write_text('HF_TOKEN=sesame\n')
+    r = download(served, tmp_path, '--model', 'acme/closed', **({'HF_TOKEN': 'sesame'} if where == 'environment' else {}))
+    assert r.returncode == 0, r.stderr
+    assert 'sesame' not in r.stdout + r.stderr
+
+@pytest.mark.parametrize('args, code, words', [
+    ([], 2, 'exactly one'), (['--model', 'a', '--dataset', 'b'], 2, 'exactly one'), (['--model', 'acme/closed'], 1, 'HF_TOKEN'), (['--model', 'acme/none'], 1, 'not on the hub'),
+    (['--model', 'acme/small', '--revision', 'v9'], 1, 'revision'), (['--model', 'a b!'], 1, 'no name on the hub'), (['--model', 'acme/pickled'], 1, 'safetensors')])
+def test_one_clear_line(served, tmp_path, args, code, words):
+    r = download(served, tmp_path, *args)
+    assert r.returncode == code and 'Traceback' not in r.stderr, r.stderr
+    assert len(one_line(r)) == 1 and words in one_line(r)[0], r.stderr
+
+def test_offline(served, tmp_path):
+    for env in ({'HF_HUB_OFFLINE': '1'}, {'HF_ENDPOINT': 'http://127.0.0.1:9'}):
+        r = download(served, tmp_path, '--model', 'acme/small', **env)
+        assert r.returncode == 1 and 'Traceback' not in r.stderr
+        assert 'tiny' in one_line(r)[0] and 'network' in one_line(r)[0], r.stderr
+
+def test_an_interrupted_download_goes_on(served, tmp_path):
+    "Half a file is no file; the next try completes the folder"
+    served[1].broken = 'model.safetensors'
+    try: r = download(served, tmp_path, '--model', 'acme/small', HF_HUB_DOWNLOAD_TIMEOUT='2')
+    finally: served[1].broken = None
+    assert r.returncode == 1 and not (tmp_path/'small/model.safetensors').exists(), r.stderr
+    r = download(served, tmp_path, '--model', 'acme/small')
+    assert r.returncode == 0, r.stderr
+    assert (tmp_path/'small/model.safetensors').read_bytes() == FILES['model/acme/small']['model.safetensors']
