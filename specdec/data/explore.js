@@ -1,0 +1,32 @@
+// Shared by the explorables: arithmetic-free helpers. Each explorable is `start(kind, build)`: build(root, given) fills one element.
+const COLOUR = {target: '#0072B2', draft: '#E69F00', kept: '#009E73', rejected: '#D55E00'}
+const total = xs => xs.reduce((a, b) => a + b, 0)
+
+const dress = (node, attrs, inside) => {
+  for (const [k, v] of Object.entries(attrs)) {
+    if (k.startsWith('on')) node.addEventListener(k.slice(2), v)
+    else if (v !== undefined) node.setAttribute(k, v)
+  }
+  node.append(...inside)
+  return node
+}
+const make = (tag, attrs = {}, ...inside) => dress(document.createElement(tag), attrs, inside)
+const draw = (tag, attrs = {}, ...inside) => dress(document.createElementNS('http://www.w3.org/2000/svg', tag), attrs, inside)
+
+// A labelled native slider; `act` is told each new value
+const slider = (name, {min, max, step, value, digits = 2}, act) => {
+  const said = make('output', {}, value.toFixed(digits))
+  const input = make('input', {type: 'range', min, max, step, 'aria-label': name, oninput: () => { said.textContent = (+input.value).toFixed(digits); act(+input.value) }})
+  input.value = value
+  const box = make('label', {class: 'sd-slider'}, make('span', {}, name), input, said)
+  box.set = v => { input.value = v; said.textContent = v.toFixed(digits) }
+  return box
+}
+
+const key = names => make('p', {class: 'sd-key'}, ...Object.entries(names).flatMap(([name, colour]) => [make('i', {style: `background: ${colour}`}), name]))
+
+const start = (kind, build) => document.querySelectorAll(`.sd-${kind}:not([data-ready])`).forEach(root => {
+  root.dataset.ready = ''
+  root.replaceChildren()
+  build(root, JSON.parse(root.dataset.given))
+})
