@@ -4,17 +4,20 @@
 
 # %% auto #0
 __all__ = ['RULES', 'Rule', 'at', 'row_after', 'TokenRule', 'GreedyRule', 'as_rule', 'judge', 'check_rows', 'verify', 'count_law',
-           'round_law', 'target_law', 'output_law', 'BlockRule']
+           'every_draft', 'verdicts', 'round_law', 'target_law', 'output_law', 'BlockRule', 'TypicalRule', 'Thresholds',
+           'AdaRule']
 
 # %% ../nbs/02_verification.ipynb #imports
 from collections import defaultdict
 from copy import deepcopy
+from dataclasses import dataclass
 from itertools import product
-from typing import Callable, Protocol
+from math import log, sqrt
+from typing import Callable, Iterator, Protocol
 import torch, torch.nn.functional as F
 from torch import Tensor
 from .acceptance import residual
-from .distributions import draw, new_generator, one_hot
+from .distributions import draw, entropy, js_distance, new_generator, one_hot
 
 # %% ../nbs/02_verification.ipynb #rule
 class Rule(Protocol):
@@ -88,8 +91,10 @@ def check_rows(p, q, x, u):
         raise ValueError(f'x holds ids from {int(x.min())} to {int(x.max())}: they must be in 0..{p.shape[1] - 1}')
     if u is not None and u.shape != x.shape:
         raise ValueError(f'u has shape {[*u.shape]}: there must be one coin a draft, {[*x.shape]}')
-    if not (p.isfinite().all() and q.isfinite().all()):
-        raise ValueError('p or q holds NaN or infinity: check the logits that they come from')
+    for name, rows in dict(p=p, q=q).items():
+        for i, row in enumerate(rows):
+            if not (row.min() >= 0 and abs(row.sum() - 1) <= 1e-4): # also when it holds NaN; 1e-4 is room enough for float32
+                raise ValueError(f'row {i} of {name} sums to {row.sum():.4g}, its least entry is {row.min():.4g}: it must be a distribution, such as probs(logits)')
 
 # %% ../nbs/02_verification.ipynb #verify
 def verify(p:Tensor, # target distributions, after 0..gamma drafts, [gamma+1, V]
@@ -97,15 +102,14 @@ def verify(p:Tensor, # target distributions, after 0..gamma drafts, [gamma+1, V]
            x:Tensor, # drafted tokens, [gamma]
            u:Tensor=None, # coins in [0, 1), [gamma]; drawn when None
            generator:torch.Generator=None, # source of coins and closing token; None: the system's entropy
-           rule='token', # "token", "block", "greedy", or a `Rule`
+           rule='token', # "token", "block", "greedy", a lossy one ("ada", "typical"), or a `Rule`
           )->tuple[Tensor, int]: # emitted tokens, [n+1]; drafts kept, n
     "Judge the drafted tokens `x` and close the round"
     check_rows(p, q, x, u)
     rule, g = as_rule(rule), generator or new_generator(device=p.device)
     if u is None: u = torch.rand(len(x), generator=g, device=p.device)
     n = judge(p, q, x, u, rule)
-    y = draw(rule.closing(p, q, x, n), g)
-    return torch.cat([x[:int(n)], y]), int(n)
+    return torch.cat([x[:int(n)], draw(rule.closing(p, q, x, n), g)]), int(n)
 
 # %% ../nbs/02_verification.ipynb #count-law
 def count_law(p:Tensor, # target distributions, [gamma+1, V]
@@ -117,29 +121,44 @@ def count_law(p:Tensor, # target distributions, [gamma+1, V]
     a, b = rule.odds(p, q, x)
     h = torch.where(a >= b, 1., a / b).double()
     law = torch.zeros(len(x) + 1, dtype=torch.float64)
-    for marks in product([False, True], repeat=len(x)):
-        m = torch.tensor(marks)
-        law[rule.count(m)] += torch.where(m, h, 1 - h).prod()
+    for m in map(torch.tensor, product([False, True], repeat=len(x))): law[rule.count(m)] += torch.where(m, h, 1 - h).prod()
     return law
 
+def every_draft(q_of_prefix:Callable, # tuple of tokens -> draft's row, [V]
+                gamma:int, # draft length at most
+                keep_going:Callable=None, # tuple of the tokens drafted so far -> False: stop behind the last; None: go on
+                x:tuple=(), # drafted so far
+               )->Iterator: # (draft, probability)
+    "All drafts that have a chance, each with its probability; at least one token is drafted"
+    if len(x) == gamma or x and keep_going and not keep_going(x): yield x, 1.
+    else:
+        for t, c in enumerate(q_of_prefix(x).tolist()):
+            if c > 0: yield from ((y, c * rest) for y, rest in every_draft(q_of_prefix, gamma, keep_going, (*x, t)))
+
 # %% ../nbs/02_verification.ipynb #round-law
+def verdicts(p_of_prefix:Callable, # tuple of tokens -> target's row, [V]
+             q_of_prefix:Callable, # tuple of tokens -> draft's row, [V]
+             x:tuple, # the draft
+             rule:Rule, # who decides
+            )->Iterator: # (emitted tokens, probability)
+    "Every way in which the round of one draft may end"
+    p = torch.stack([p_of_prefix(x[:i]) for i in range(len(x) + 1)]).double()
+    q = torch.stack([q_of_prefix(x[:i]) for i in range(len(x))]).double() if x else p[:0]
+    t = torch.tensor(x, dtype=torch.long)
+    for n, chance in enumerate(count_law(p, q, t, rule).tolist() if x else [1.]):
+        for y, c in enumerate(rule.closing(p, q, t, torch.tensor([n]))[0].tolist()):
+            if chance * c > 0: yield (*x[:n], y), chance * c
+
 def round_law(p_of_prefix:Callable, # tuple of tokens -> target's row, [V]
               q_of_prefix:Callable, # tuple of tokens -> draft's row, [V]
               gamma:int, # draft length
               rule='token', # name, or a `Rule`
+              keep_going:Callable=None, # may end a draft early, see `every_draft`
              )->dict: # emitted tokens, a tuple -> probability
     "Exact law of what one round emits, by enumerating every draft and every outcome of `rule`"
     rule, law = as_rule(rule), defaultdict(float)
-    for x in product(range(len(p_of_prefix(()))), repeat=gamma):
-        p = torch.stack([p_of_prefix(x[:i]) for i in range(gamma + 1)]).double()
-        q = torch.stack([q_of_prefix(x[:i]) for i in range(gamma)]).double() if gamma else p[:0]
-        t = torch.tensor(x, dtype=torch.long)
-        drafted = float(at(q, t).prod())
-        if drafted == 0: continue
-        for n, chance in enumerate(count_law(p, q, t, rule).tolist() if gamma else [1.]):
-            if chance == 0: continue
-            for y, c in enumerate(rule.closing(p, q, t, torch.tensor([n]))[0].tolist()):
-                if c > 0: law[x[:n] + (y,)] += drafted * chance * c
+    for x, drafted in every_draft(q_of_prefix, gamma, keep_going):
+        for tokens, chance in verdicts(p_of_prefix, q_of_prefix, x, rule): law[tokens] += drafted * chance
     return law
 
 # %% ../nbs/02_verification.ipynb #output-law
@@ -149,17 +168,17 @@ def target_law(p_of_prefix:Callable, # tuple of tokens -> target's row, [V]
               )->Tensor: # float64, [V]*length
     "Law of the next `length` tokens of the target alone"
     if length == 0: return torch.ones((), dtype=torch.float64)
-    row = p_of_prefix(prefix).double()
-    return torch.stack([c * target_law(p_of_prefix, (*prefix, t), length - 1) for t, c in enumerate(row)])
+    return torch.stack([c * target_law(p_of_prefix, (*prefix, t), length - 1) for t, c in enumerate(p_of_prefix(prefix).double())])
 
 def output_law(p_of_prefix:Callable, # tuple of tokens -> target's row, [V]
                q_of_prefix:Callable, # tuple of tokens -> draft's row, [V]
                gamma:int, # draft length
                rule='token', # name, or a `Rule`
+               keep_going:Callable=None, # may end a draft early, see `every_draft`
               )->Tensor: # probability of every text of gamma + 1 tokens, float64, [V]*(gamma+1)
     "Exact law of the first gamma + 1 tokens: a round of `rule`, and what is missing from the target"
     law = torch.zeros([len(p_of_prefix(()))]*(gamma + 1), dtype=torch.float64)
-    for tokens, chance in round_law(p_of_prefix, q_of_prefix, gamma, rule).items():
+    for tokens, chance in round_law(p_of_prefix, q_of_prefix, gamma, rule, keep_going).items():
         law[tokens] += chance * target_law(p_of_prefix, tokens, gamma + 1 - len(tokens))
     return law
 
@@ -182,3 +201,48 @@ class BlockRule(Rule):
     def closing(self, p, q, x, n): return residual(self.weights(p, q, x)[n, None] * p[n], row_after(q, n))
 
 RULES['block'] = BlockRule()
+
+# %% ../nbs/02_verification.ipynb #typical-rule
+class TypicalRule(TokenRule):
+    "LOSSY. Keep drafts that the target finds likely enough; close with a draw from p (Cai et al., arXiv 2401.10774, section 2.3.1)"
+    lossless = False
+    def __init__(self, epsilon:float=.09, # in [0, 1): more is never asked for
+                 delta:float=.3): # > 0: share of exp(-H(p)) that is asked for
+        if not (0 <= epsilon < 1 and delta > 0): raise ValueError(f'epsilon={epsilon!r}, delta={delta!r}: they must be in [0, 1) and above 0')
+        self.epsilon, self.delta = epsilon, delta
+    def odds(self, p, q, x):
+        "Certain or impossible: is p(x) > min(epsilon, delta exp(-H(p)))?"
+        least = (self.delta * (-entropy(p[:len(x)])).exp()).clamp(max=self.epsilon)
+        return (at(p, x) > least).to(p.dtype), torch.ones_like(least)
+    def closing(self, p, q, x, n): return p[n]
+
+# %% ../nbs/02_verification.ipynb #ada-rule
+@dataclass
+class Thresholds:
+    "Running averages of the distances of kept and of rejected drafts"
+    kept:float=0. # equal rows
+    rejected:float=sqrt(log(2)) # rows with nothing in common
+    keep_smoothing:float=.9 # share of the old average that stays, in [0, 1]
+    reject_smoothing:float=.9 # the same, for the rejected
+    def __post_init__(self):
+        if not (0 <= self.keep_smoothing <= 1 and 0 <= self.reject_smoothing <= 1): raise ValueError(f'{self}: a smoothing must be in [0, 1]')
+    @property
+    def limit(self): "Drafts up to this distance are kept"; return (self.kept + self.rejected) / 2
+    def observe(self, d, n):
+        "Learn from distances `d`, [gamma], of which the first `n`, [1], were kept; behind the rejected one nothing was judged"
+        for i, di in enumerate(d):
+            self.kept = torch.where(i < n, self.keep_smoothing * self.kept + (1 - self.keep_smoothing) * di, self.kept)
+            self.rejected = torch.where(i == n, self.reject_smoothing * self.rejected + (1 - self.reject_smoothing) * di, self.rejected)
+
+class AdaRule(TokenRule):
+    "LOSSY. Keep drafts while p and q are near, whatever the token; close with the argmax of p (Lu et al., arXiv 2512.11280)"
+    lossless = False
+    def __init__(self, thresholds:Thresholds=None): self.thresholds = thresholds or Thresholds()
+    def odds(self, p, q, x):
+        "Certain or impossible: is the Jensen-Shannon distance within the limit?"
+        near = (js_distance(p[:len(x)], q) <= self.thresholds.limit).to(p.dtype)
+        return near, torch.ones_like(near)
+    def closing(self, p, q, x, n): return one_hot(p[n].argmax(-1), p.shape[-1]) if len(x) else p[n] # no draft: the target's own step
+    def observe(self, p, q, x, n): self.thresholds.observe(js_distance(p[:len(x)], q), n)
+
+RULES.update(typical=TypicalRule(), ada=AdaRule())
