@@ -109,7 +109,7 @@ def hub_fault(e:Exception, what:str)->str:
             (hub.RevisionNotFoundError, f'{what} has no such --revision: give a branch, a tag or a commit of it'),
             (hub.RepositoryNotFoundError, f'{what} is not on the hub, or is private: check the name; a private one needs a token in HF_TOKEN, in the environment or in .env'),
             (hub.HFValidationError, f'{what} is no name on the hub: give one like gpt2 or owner/name'),
-            (hub.HfHubHTTPError, f'the hub refused {what}: {str(e).splitlines()[0]}')]
+            (hub.HfHubHTTPError, f'the hub refused {what}: {str(e).strip().partition(chr(10))[0]}')]
     return next((line for kind, line in told if isinstance(e, kind)), f'{what} could not be fetched ({type(e).__name__}): is there a network, and room on the disk? Run the command again to go on; the pair "tiny" works offline')
 
 def download_files(model:str=None, dataset:str=None, # one of them: a name on the hub
@@ -122,7 +122,6 @@ def download_files(model:str=None, dataset:str=None, # one of them: a name on th
     name, path = model or dataset, Path(path or (model or dataset).rstrip('/').split('/')[-1])
     if path.exists() and not path.is_dir(): raise ValueError(f'--path {path}: it is a file; give a folder')
     try: snapshot_download(name, repo_type='model' if model else 'dataset', revision=revision, local_dir=path, token=hub_token(), ignore_patterns=PICKLED if model else None)
-    except KeyboardInterrupt: raise
     except Exception as e: raise RuntimeError(hub_fault(e, f'{"model" if model else "dataset"} {name!r}')) from e
     if model and not list(path.glob('*.safetensors')): raise RuntimeError(f'model {name!r} has no safetensors file, and pickled weights are not fetched: look for a revision that was converted')
     return path
