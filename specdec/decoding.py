@@ -112,7 +112,7 @@ def stream(target, # a transformers model or a `CachedLM`; not changed
            temperature:float=0., # 0: greedy
            top_k:int=0, # keep this many tokens (0: all)
            top_p:float=1., # keep this much mass (1: all)
-           rule='token', # "token", "block", "greedy", or a `Rule`
+           rule='token', # "token", "block", "greedy", a lossy one ("ada", "typical"), or a `Rule`
            seed:int=None, # of the random stream; None: the system's entropy
            eos_token_id=None, # id or ids that end the text; None: nothing does
            tokenizer=None, # for a prompt that is text
