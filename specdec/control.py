@@ -16,7 +16,7 @@ from inspect import signature
 from itertools import accumulate
 from math import inf, log, sqrt
 from operator import index, mul
-from statistics import linear_regression, mean, median
+from statistics import fmean, linear_regression, median
 from typing import Annotated, Literal, Protocol, Union, runtime_checkable
 import torch
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model, model_validator
@@ -310,17 +310,19 @@ class CostModel(Timed):
 
     @property
     def v(self)->list: # seconds for 0..gamma_max drafts, [gamma_max + 1]
-        "The target's turn: as measured, else on the straight line through what was measured; v(0) is unknown (infinite) until measured"
-        seen = {g: median(o) - g*self.c for g, o in self.rounds.items()}
+        "The target's turn: as measured, else on the straight line through what was measured; v(0) is infinite until measured"
+        c = self.c
+        seen = {g: median(o) - g*c for g, o in self.rounds.items()}
         x, y = zip(*((g, s) for g, s in seen.items() if g))
         slope = max(0., linear_regression(x, y).slope) if len(x) > 1 else 0.
-        return [seen.get(0, inf)] + [seen.get(g, mean(y) + slope*(g - mean(x))) for g in range(1, self.gamma_max + 1)]
+        base = fmean(y) - slope*fmean(x)
+        return [seen.get(0, inf)] + [seen.get(g, base + slope*g) for g in range(1, self.gamma_max + 1)]
 
     @property
     def rates(self)->list: # tokens a second for 0..gamma_max, [gamma_max + 1]
         "tau / (gamma c + v)"
-        tau = accumulate(accumulate(self.alpha, mul, initial=1.))
-        return [t / (g*self.c + v) for g, (t, v) in enumerate(zip(tau, self.v))]
+        c, tau = self.c, accumulate(accumulate(self.alpha, mul, initial=1.))
+        return [t / (g*c + v) for g, (t, v) in enumerate(zip(tau, self.v))]
 
     def choose(self)->int: # length of the next round
         "The best length, or now and then the other side of drafting or not"
@@ -360,7 +362,7 @@ def one_line(error:ValidationError)->str: # all problems, with where and what wa
         "One problem"
         where, given = '.'.join(map(str, e['loc'])), e['input']
         shown = f'={given!r}' if isinstance(given, (str, int, float)) else ''
-        return ': '.join(filter(None, (where + shown, e['msg'].removeprefix('Value error, '))))
+        return ': '.join(filter(None, (where + shown, e['msg'].removeprefix('Value error, ').replace('Unable to extract tag using discriminator', 'Field required:'))))
     return '; '.join(map(told, error.errors()))
 
 # %% ../nbs/08_control.ipynb #make-controller
