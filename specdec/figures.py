@@ -128,7 +128,7 @@ def plot_speedup(alpha, # acceptance: a number, one value a position, or a dict 
         ax.plot(best, gain[best], 'o', ms=12, mfc='none', mec=style['color'], mew=2)
         fig.alt += f'{label}: best draft length {best}, speedup {gain[best]:.2f}. '
     if measured: ax.plot(*zip(*sorted(measured.items())), 'x', color=GREY, mew=2, label='measured')
-    ax.set_ylim(0); ax.xaxis.set_major_locator(MaxNLocator(integer=True)); legend(fig)
+    ax.margins(y=.1); ax.set_ylim(0); ax.xaxis.set_major_locator(MaxNLocator(integer=True)); legend(fig)
     return fig
 
 # %% ../nbs/13_figures.ipynb #export-wilson
@@ -164,7 +164,7 @@ def plot_budget(alpha, # acceptance: a number, or one value a position
                      f'and gives {tau:.2f} tokens: speedup {gain:.2f}.', 'time, in plain passes of the target', size=(6, 2.2))
     def lay(y, widths, colour, label, start=0.):
         "Blocks side by side; where the last one ends"
-        for i, w in enumerate(widths): ax.barh(y, w, .55, start, color=colour, edgecolor='white', lw=.8, label=None if i else label); start += w
+        for i, w in enumerate(widths): ax.barh(y, w, .55, start, color=colour, edgecolor=GREY, lw=.8, label=None if i else label); start += w
         return start
     end = lay(1, [c]*gamma, DRAFT, f'draft, {gamma} × {c:.2f}')
     end = lay(1, [v], TARGET, f'verify, {v:.2f}', end)
@@ -317,4 +317,4 @@ def round_player(recordings=None, # as `record` gives them; None: those of the t
     "Recorded generations, to be played or stepped through: draft, verify, close"
     recordings = recordings or json.loads(asset('rounds.json'))
     rounds = [len(r['rounds']) for r in recordings]
-    return explorable('player', dict(recordings=recordings, seconds=seconds), f'{len(rounds)} recorded generations of {", ".join(map(str, rounds))} rounds.')
+    return explorable('rounds', dict(recordings=recordings, seconds=seconds), f'{len(rounds)} recorded generations of {", ".join(map(str, rounds))} rounds.')

@@ -28,14 +28,15 @@ start('acceptance', (root, given) => {
     return make('div', {class: 'sd-bar'}, fill, value, input)
   }
   const groups = make('div', {class: 'sd-bars'}, ...given.tokens.map((token, i) =>
-    make('div', {class: 'sd-group'}, make('div', {class: 'sd-pair'}, bar('p', i), bar('q', i)), make('span', {}, token))))
+    make('div', {class: 'sd-group'}, make('div', {class: 'sd-pair'}, bar('p', i), bar('q', i)),
+         make('div', {class: 'sd-pq', 'aria-hidden': 'true'}, make('span', {}, 'p'), make('span', {}, 'q')), make('span', {}, token))))
 
   const heat = slider('temperature', {min: .1, max: 5, step: .1, value: T, digits: 1}, t => { T = t; show() })
   const again = make('button', {type: 'button', onclick: () => { z.p = [...given.p]; z.q = [...given.q]; T = given.temperature; heat.set(T); show() }}, 'reset')
   const answer = make('p', {class: 'sd-answer', role: 'status'}), body = make('tbody')
   const head = make('tr', {}, make('th', {scope: 'col'}, 'token'), ...given.tokens.map(t => make('th', {scope: 'col'}, t)), make('th', {scope: 'col'}, 'sum'))
   root.append(key({'kept: min(p, q)': COLOUR.kept, 'p beyond q': COLOUR.target, 'q beyond p: rejected': COLOUR.rejected}),
-              groups, make('p', {class: 'sd-key'}, 'In each pair the target p stands left, the draft q right. Drag a bar, or focus it and press the arrow keys.'),
+              groups, make('p', {class: 'sd-key'}, 'p is the target, q the draft. Drag a bar, or focus it and press the arrow keys.'),
               heat, answer, make('table', {}, make('thead', {}, head), body), again)
 
   const show = () => {

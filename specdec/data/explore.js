@@ -15,7 +15,7 @@ const draw = (tag, attrs = {}, ...inside) => dress(document.createElementNS('htt
 
 // A labelled native slider; `act` is told each new value
 const slider = (name, {min, max, step, value, digits = 2}, act) => {
-  const said = make('output', {}, value.toFixed(digits))
+  const said = make('span', {class: 'sd-num', 'aria-hidden': 'true'}, value.toFixed(digits))
   const input = make('input', {type: 'range', min, max, step, 'aria-label': name, oninput: () => { said.textContent = (+input.value).toFixed(digits); act(+input.value) }})
   input.value = value
   const box = make('label', {class: 'sd-slider'}, make('span', {}, name), input, said)

@@ -24,11 +24,11 @@ start('speedup', (root, given) => {
     const x = g => L + g / LONGEST * (W - L - 12), y = s => H - B - Math.min(s, top) / top * (H - B - T)
     const line = (x1, y1, x2, y2, more) => draw('line', {x1, y1, x2, y2, stroke: 'currentColor', ...more})
     const text = (px, py, words, anchor = 'middle') => draw('text', {x: px, y: py, 'text-anchor': anchor}, words)
-    const ticks = Array.from({length: 5}, (_, i) => top * i / 4), every = LONGEST > 12 ? 4 : 2
+    const apart = Math.ceil(top / 5), ticks = Array.from({length: Math.floor(top / apart) + 1}, (_, i) => i * apart), every = LONGEST > 12 ? 4 : 2
     const dot = (g, s, r, fill, more = {}) => draw('circle', {cx: x(g), cy: y(s), r, fill, ...more})
     chart.setAttribute('viewBox', `0 0 ${W} ${H}`)
     chart.replaceChildren(
-      ...ticks.flatMap(t => [line(L, y(t), W - 12, y(t), {'stroke-opacity': .15}), text(L - 6, y(t) + 4, `${+t.toFixed(2)}×`, 'end')]),
+      ...ticks.flatMap(t => [line(L, y(t), W - 12, y(t), {'stroke-opacity': .15}), text(L - 6, y(t) + 4, `${t}×`, 'end')]),
       ...gains.flatMap((_, g) => g % every ? [] : [text(x(g), H - B + 16, g)]), text((L + W) / 2, H - 4, 'draft length γ'),
       line(L, y(1), W - 12, y(1), {'stroke-dasharray': '6 4', 'data-name': 'even'}), text(W - 12, y(1) - 5, 'break-even', 'end'),
       draw('polyline', {points: gains.map((s, g) => `${x(g)},${y(s)}`).join(' '), fill: 'none', stroke: COLOUR.target, 'stroke-width': 2}),

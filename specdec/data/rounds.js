@@ -4,28 +4,28 @@ const visible = s => [...s].map(c => MARK[c] || (/[\p{C}\p{Z}]/u.test(c) ? `\\u$
 const fate = (r, i) => i < r.n ? 'kept' : i < r.tested ? 'rejected' : 'untested'
 const STEPS = ['draft', 'verify', 'close']
 
-start('player', (root, {recordings, seconds}) => {
+start('rounds', (root, {recordings, seconds}) => {
   let film = recordings[0], at = 0, timer = null             // `at` counts steps; a round has three
   const last = () => 3 * film.rounds.length - 1
   const button = (words, label, act) => make('button', {type: 'button', 'aria-label': label, onclick: act}, words)
   const go = step => { at = Math.max(0, Math.min(last(), step)); if (at === last()) stop(); show() }
-  const stop = () => { clearInterval(timer); timer = null; play.textContent = '▶ play'; play.setAttribute('aria-label', 'play'); now.setAttribute('aria-live', 'polite') }
+  const stop = () => { clearInterval(timer); timer = null; play.textContent = 'play'; now.setAttribute('aria-live', 'polite') }
   const run = () => {
     if (timer) return stop()
     if (at === last()) at = 0
     timer = setInterval(() => root.isConnected ? go(at + 1) : stop(), 1000 * seconds)
-    play.textContent = '⏸ pause'; play.setAttribute('aria-label', 'pause'); now.setAttribute('aria-live', 'off')
+    play.textContent = 'pause'; now.setAttribute('aria-live', 'off')
     show()
   }
-  const play = button('▶ play', 'play', run)
+  const play = button('play', undefined, run)
   const pick = make('select', {'aria-label': 'recording', onchange: () => { stop(); film = recordings[pick.selectedIndex]; go(0) }}, ...recordings.map(r => make('option', {}, r.name)))
   const place = make('input', {type: 'range', min: 0, step: 1, 'aria-label': 'step', style: 'flex: 1; min-width: 8em; accent-color: #0072B2', oninput: () => { stop(); go(+place.value) }})
   const said = make('div', {class: 'sd-said', tabindex: 0, role: 'region', 'aria-label': 'text so far'}), cards = make('ol', {class: 'sd-cards'})
   const now = make('p', {class: 'sd-answer', 'aria-live': 'polite'}), sums = make('p', {class: 'sd-num', style: 'text-align: left'})
   const legend = make('p', {class: 'sd-legend sd-tokens'}, ...['drafted', 'kept', 'rejected', 'untested', 'correction', 'bonus'].map(k => make('span', {class: `sd-tok sd-${k}`}, k)))
   root.append(...(recordings.length > 1 ? [make('div', {class: 'sd-row'}, pick)] : []), said, now, cards, sums,
-              make('div', {class: 'sd-row'}, button('⏮', 'first step', () => { stop(); go(0) }), button('◀', 'back', () => { stop(); go(at - 1) }), play,
-                   button('▶▏', 'forward', () => { stop(); go(at + 1) }), place), legend)
+              make('div', {class: 'sd-row'}, button('|◀', 'first step', () => { stop(); go(0) }), button('◀', 'back', () => { stop(); go(at - 1) }), play,
+                   button('▶|', 'forward', () => { stop(); go(at + 1) }), place), legend)
   root.addEventListener('keydown', e => {
     if (e.target.matches('input, select') || e.altKey || e.ctrlKey || e.metaKey) return
     const act = {ArrowRight: () => { stop(); go(at + 1) }, ArrowLeft: () => { stop(); go(at - 1) }, Home: () => { stop(); go(0) }, End: () => { stop(); go(last()) }}[e.key]
@@ -34,10 +34,9 @@ start('player', (root, {recordings, seconds}) => {
 
   const piece = (kind, text) => make('span', {class: `sd-${kind}`}, text)
   const emitted = r => [...r.x.slice(0, r.n).map(t => piece('kept', t)), ...(r.closing === 'none' ? [] : [piece(r.closing, r.y)])]
-  const card = (r, i, kind) => {
-    const facts = r.p.length ? `\np ${r.p[i].toFixed(3)}\nq ${r.q[i].toFixed(3)}\nkeep ${Math.min(1, r.p[i] / r.q[i]).toFixed(2)}` : ''
-    return make('li', {}, make('span', {class: `sd-tok sd-${kind}`}, visible(r.x[i])), kind === 'drafted' && facts ? facts.split('\n').filter(l => l.startsWith('q')).join('') : facts.slice(1))
-  }
+  const facts = (r, i, kind) => i >= r.p.length ? [] : kind === 'drafted' ? [`q ${r.q[i].toFixed(3)}`]
+    : [`p ${r.p[i].toFixed(3)}`, `q ${r.q[i].toFixed(3)}`, ...(i < r.tested ? [`p/q ${(r.p[i] / r.q[i]).toFixed(2)}`] : [])]
+  const card = (r, i, kind) => make('li', {}, make('span', {class: `sd-tok sd-${kind}`}, visible(r.x[i])), facts(r, i, kind).join('\n'))
   const show = () => {
     const k = Math.floor(at / 3), step = STEPS[at % 3], r = film.rounds[k], done = film.rounds.slice(0, step === 'close' ? k + 1 : k)
     said.replaceChildren(film.prompt, ...done.flatMap(emitted))
