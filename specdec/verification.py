@@ -227,7 +227,9 @@ class Thresholds:
     def __post_init__(self):
         if not (0 <= self.keep_smoothing <= 1 and 0 <= self.reject_smoothing <= 1): raise ValueError(f'{self}: a smoothing must be in [0, 1]')
     @property
-    def limit(self): "Drafts up to this distance are kept"; return (self.kept + self.rejected) / 2
+    def limit(self):
+        "Drafts up to this distance are kept"
+        return (self.kept + self.rejected) / 2
     def observe(self, d, n):
         "Learn from distances `d`, [gamma], of which the first `n`, [1], were kept; behind the rejected one nothing was judged"
         for i, di in enumerate(d):
