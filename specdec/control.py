@@ -254,23 +254,27 @@ class Bandit(Timed):
     "Upper confidence bound over the lengths, rewarded in tokens a second"
     def __init__(self, gamma:int=None, gamma_min:int=1, gamma_max:int=12,
                  explore:float=.2, # weight of the confidence term, >= 0
+                 memory:float=.99, # what a round counts a round later, in [0, 1]
                  clock=time.perf_counter, # seconds, read when the device is done
                 ):
         super().__init__(gamma, gamma_min, gamma_max, clock)
+        check_share(memory=memory)
         if not explore >= 0: raise ValueError(f'explore={explore!r}: give a number >= 0')
-        self.explore, self.plays = explore, {g: [] for g in range(gamma_min, gamma_max + 1)}
+        self.explore, self.memory, self.arms = explore, memory, {g: (0., 0., 0.) for g in range(gamma_min, gamma_max + 1)}
 
     @property
     def rates(self)->dict: # length -> tokens a second, of those that were played
         "Tokens and seconds are pooled, never their ratios averaged"
-        return {g: sum(n for n, _ in o) / sum(s for _, s in o) for g, o in self.plays.items() if o}
+        return {g: tokens / seconds for g, (plays, tokens, seconds) in self.arms.items() if plays}
 
     def observe(self, rnd)->None: # a `Round`
         "Credit the length that was asked for, and choose the next"
-        if seconds := self.seconds(): self.plays[rnd.gamma].append((len(rnd.tokens), seconds))
-        rates, t = self.rates, sum(map(len, self.plays.values()))
-        def index(g): return rates[g] / max(rates.values()) + self.explore * sqrt(log(t) / len(self.plays[g])) if g in rates else inf
-        if t: self.length = max(self.plays, key=index)
+        if not (seconds := self.seconds()): return
+        credit = 1, len(rnd.tokens), seconds
+        self.arms = {g: tuple(self.memory*o + (g == rnd.gamma)*n for o, n in zip(arm, credit)) for g, arm in self.arms.items()}
+        rates, t = self.rates, sum(plays for plays, *_ in self.arms.values())
+        def index(g): return rates[g] / max(rates.values()) + self.explore * sqrt(log(t) / self.arms[g][0]) if g in rates else inf
+        self.length = max(self.arms, key=index)
 
 # %% ../nbs/08_control.ipynb #cost-model
 class CostModel(Timed):
@@ -283,13 +287,14 @@ class CostModel(Timed):
         super().__init__(gamma, gamma_min, gamma_max, clock)
         check_share(memory=memory)
         self.memory, self.probe = memory, max(self.length, 1)
-        self.kept, self.tested, self.passes, self.rounds = [0.]*gamma_max, [0.]*gamma_max, [], defaultdict(lambda: deque(maxlen=15))
-        self.plain, self.wait, self.left = False, 4, 4
+        self.kept, self.tested, self.passes, self.rounds = [0.]*gamma_max, [0.]*gamma_max, deque(maxlen=16), defaultdict(lambda: deque(maxlen=9))
+        self.plain, self.wait, self.left, self.age = False, 4, 4, 0
 
     @property
     def keep_going(self):
-        "The clock behind each draft pass, until enough of them were timed"
-        return None if self.first or len(self.passes) >= 32 else self.passed
+        "The clock behind each draft pass: until enough of them were timed, then when drafts are rare, and in every eighth round"
+        wanted = len(self.passes) < 16 or self.plain or self.age % 8 == 0
+        return self.passed if wanted and not self.first else None
 
     def passed(self, row:Tensor)->bool: # True: on with the draft
         "A draft pass ended"
@@ -312,11 +317,11 @@ class CostModel(Timed):
     def v(self)->list: # seconds for 0..gamma_max drafts, [gamma_max + 1]
         "The target's turn: as measured, else on the straight line through what was measured; v(0) is infinite until measured"
         c = self.c
-        seen = {g: median(o) - g*c for g, o in self.rounds.items()}
+        seen = {g: max(0., median(o) - g*c) for g, o in self.rounds.items()}
         x, y = zip(*((g, s) for g, s in seen.items() if g))
         slope = max(0., linear_regression(x, y).slope) if len(x) > 1 else 0.
         base = fmean(y) - slope*fmean(x)
-        return [seen.get(0, inf)] + [seen.get(g, base + slope*g) for g in range(1, self.gamma_max + 1)]
+        return [seen.get(0, inf)] + [seen.get(g, max(0., base + slope*g)) for g in range(1, self.gamma_max + 1)]
 
     @property
     def rates(self)->list: # tokens a second for 0..gamma_max, [gamma_max + 1]
@@ -336,7 +341,7 @@ class CostModel(Timed):
 
     def observe(self, rnd)->None: # a `Round`
         "Count, time, choose"
-        seconds = self.seconds()
+        seconds, self.age = self.seconds(), self.age + 1
         self.kept = [self.memory*k + (i < rnd.n) for i, k in enumerate(self.kept)]
         self.tested = [self.memory*t + (i < rnd.tested) for i, t in enumerate(self.tested)]
         if seconds: self.rounds[len(rnd.x)].append(seconds)
