@@ -54,17 +54,17 @@ class Dishonest(ModelDraft):
         return q.argmax(-1), q
 
 def worst_z(target, draft, prompt, N=300):
-    "Largest distance in standard errors between the frequency of three-token texts and the target's law"
-    lm, counts = as_cached(target), torch.zeros(4, 4, 4)
+    "Largest distance in standard errors between the frequency of two-token texts and the target's law"
+    lm, counts = as_cached(target), torch.zeros(4, 4)
     def p_of(prefix): lm.rollback(0); return lm.forward(torch.cat([prompt, torch.tensor(prefix, dtype=torch.long)]), last=1)[0].softmax(-1)
-    law = target_law(p_of, (), 3)
-    for seed in range(N): counts[tuple(generate(target, draft, prompt, 3, 2, temperature=1., seed=seed).tokens)] += 1
+    law = target_law(p_of, (), 2)
+    for seed in range(N): counts[tuple(generate(target, draft, prompt, 3, 2, temperature=1., seed=seed).tokens[:2])] += 1
     return float(((counts/N - law).abs() / (law*(1 - law)/N).sqrt())[law > 5/N].max())
 
 def test_sampled_text_has_the_targets_law():
     target, prompt = small(3, vocab_size=4, n_layer=2, initializer_range=.15), torch.tensor([1, 2, 3, 1, 2])
-    for name in ('bigram', 'composite'): assert worst_z(target, drafts(target, 4)[name], prompt) < 4.5, name
-    assert worst_z(target, Dishonest(small(9, vocab_size=4)), prompt) > 5
+    for name in ('bigram', 'composite'): assert worst_z(target, drafts(target, 4)[name], prompt) < 4, name
+    assert worst_z(target, Dishonest(small(10, vocab_size=4)), prompt) > 8
 
 def test_contexts_and_vocabularies_of_other_sizes():
     "A draft of 97 tokens and 16 positions under a target of 104 and 96, and the other way round"
