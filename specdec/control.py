@@ -287,19 +287,18 @@ class CostModel(Timed):
         super().__init__(gamma, gamma_min, gamma_max, clock)
         check_share(memory=memory)
         self.memory, self.probe = memory, max(self.length, 1)
-        self.kept, self.tested, self.passes, self.rounds = [0.]*gamma_max, [0.]*gamma_max, deque(maxlen=16), defaultdict(lambda: deque(maxlen=9))
+        self.kept, self.tested, self.passes, self.turns = [0.]*gamma_max, [0.]*gamma_max, deque(maxlen=5), defaultdict(lambda: deque(maxlen=9))
         self.plain, self.wait, self.left, self.age = False, 4, 4, 0
 
     @property
     def keep_going(self):
-        "The clock behind each draft pass: until enough of them were timed, then when drafts are rare, and in every eighth round"
-        wanted = len(self.passes) < 16 or self.plain or self.age % 8 == 0
+        "The clock behind each draft pass: in the first rounds, when drafts are rare, and in every eighth round"
+        wanted = len(self.passes) < 5 or self.plain or self.age % 8 == 0
         return self.passed if wanted and not self.first else None
 
     def passed(self, row:Tensor)->bool: # True: on with the draft
         "A draft pass ended"
-        last, self.last = self.last, self.clock()
-        self.passes.append(self.last - last)
+        self.last = self.clock()
         return True
 
     @property
@@ -309,15 +308,14 @@ class CostModel(Timed):
         return [(k + 4*pooled) / (t + 4) for k, t in zip(self.kept, self.tested)]
 
     @property
-    def c(self)->float: # seconds; 0 when no pass was seen
-        "One draft pass"
+    def c(self)->float: # seconds; 0 when none was seen
+        "One draft pass, in the median round"
         return median(self.passes) if self.passes else 0.
 
     @property
     def v(self)->list: # seconds for 0..gamma_max drafts, [gamma_max + 1]
         "The target's turn: as measured, else on the straight line through what was measured; v(0) is infinite until measured"
-        c = self.c
-        seen = {g: max(0., median(o) - g*c) for g, o in self.rounds.items()}
+        seen = {g: median(o) for g, o in self.turns.items()}
         x, y = zip(*((g, s) for g, s in seen.items() if g))
         slope = max(0., linear_regression(x, y).slope) if len(x) > 1 else 0.
         base = fmean(y) - slope*fmean(x)
@@ -336,16 +334,17 @@ class CostModel(Timed):
         if self.plain != (best == 0): self.plain, self.wait, self.left = best == 0, 4, 4
         self.left -= 1
         if self.left or self.gamma_min: return best
-        self.wait = self.left = min(2*self.wait, 64)
+        self.wait = self.left = min(2*self.wait, 32)
         return 0 if best else self.probe
 
     def observe(self, rnd)->None: # a `Round`
         "Count, time, choose"
-        seconds, self.age = self.seconds(), self.age + 1
+        g, seconds, drafting, self.age = len(rnd.x), self.seconds(), self.last - self.start, self.age + 1
         self.kept = [self.memory*k + (i < rnd.n) for i, k in enumerate(self.kept)]
         self.tested = [self.memory*t + (i < rnd.tested) for i, t in enumerate(self.tested)]
-        if seconds: self.rounds[len(rnd.x)].append(seconds)
-        if any(self.rounds): self.length = self.choose()
+        if drafting: self.passes.append(drafting / g)
+        if seconds: self.turns[g].append(max(0., seconds - (drafting or g*self.c)))
+        if any(self.turns): self.length = self.choose()
 
 # %% ../nbs/08_control.ipynb #settings
 class Settings(BaseModel):

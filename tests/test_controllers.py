@@ -83,7 +83,7 @@ def test_sampled_text_has_the_right_law(name):
         def forward(self, ids, last=None):
             self.length += len(ids); self.clock.now += self.price
             return self.logits.expand(last or len(ids), -1)
-    t, N = Ticks(), 3000
+    t, N = Ticks(), 1000
     out = generate(Table(p, t, 1.), Table(q, t, .1), [0], N, ALL[name](t), temperature=1., seed=0)
     z = (torch.bincount(out.tokens, minlength=4) - N*p) / (N*p*(1 - p)).sqrt()
     assert z.abs().max() < 4
