@@ -210,7 +210,7 @@ class AdaEDL(Stopping):
     "Stops when a lower bound on the acceptance, from the draft's entropy, is below a threshold that follows the text (arXiv 2410.18351)"
     def __init__(self, gamma:int=None, # longest draft now; None: gamma_max
                  gamma_min:int=1, gamma_max:int=12,
-                 threshold:float=.4, # lambda, at first
+                 threshold:float=.2, # lambda, at first
                  kappa:float=.2, # of 1 - sqrt(kappa H), > 0
                  target_acceptance:float=.6, # wanted kept / proposed
                  threshold_step:float=.01, # of lambda, a round
