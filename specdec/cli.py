@@ -6,7 +6,7 @@
 __all__ = ['STYLES', 'NAMES', 'PICKLED', 'BACKENDS', 'app', 'pieces', 'show_rounds', 'rates_table', 'machine', 'facts', 'Usage',
            'usage', 'checking', 'check_writable', 'plain_json', 'save', 'hub_token', 'hub_fault', 'download_files',
            'prepare', 'legend', 'run_demo', 'open_models', 'open_inputs', 'acceptance_lines', 'config_table',
-           'plan_table', 'opt', 'demo', 'main', 'download', 'bench', 'run_config', 'plan', 'values',
+           'plan_table', 'terminal', 'opt', 'demo', 'main', 'download', 'bench', 'run_config', 'plan', 'values',
            'length_or_strategy', 'sweep']
 
 # %% ../nbs/15_cli.ipynb #imports
@@ -48,7 +48,7 @@ def show_rounds(console, # rich console; colours only on a terminal
 
 # %% ../nbs/15_cli.ipynb #table
 NAMES = dict(baseline='specdec, target alone', speculative='specdec, speculative', hf_baseline='transformers, target alone', hf_assisted='transformers, assisted',
-             hf_assisted_default='transformers, assisted, its own schedule')
+             hf_assisted_default='transformers, own schedule')
 
 def rates_table(got:dict)->Table: # from `bench.compare`
     "Tokens a second of each way, with the range over the runs"
@@ -67,9 +67,10 @@ def machine(env:dict)->str:
 def facts(got:dict)->list: # of lines
     "What the speedup is made of, and the verdict"
     yes = 'yes' if got['identical'] else 'NO'
+    lossy = [f"rule {got['rule']} is lossy: sampled text does not follow the target's law"] if got.get('lossless') is False else []
     return [f"gamma {got['gamma']}  alpha_hat {got['alpha_hat']:.3f} +- {got['alpha_se']:.3f}  kept_frac {got['kept_frac']:.3f}  tau {got['tau']:.2f}  c {got['c']:.3f}  v {got['v']:.2f}",
             f'identical to the target alone: {yes}' + (' (checked on a greedy run)' if got['temperature'] else ''),
-            f"identical: {yes}   speedup {got['speedup']:.2f}, predicted {got['predicted_speedup']:.2f}" + (f"   {got['speedup_vs_hf_assisted']:.2f} x transformers' assisted" if 'speedup_vs_hf_assisted' in got else '')]
+            f"identical: {yes}   speedup {got['speedup']:.2f}, predicted {got['predicted_speedup']:.2f}" + (f"   {got['speedup_vs_hf_assisted']:.2f} x transformers' assisted" if 'speedup_vs_hf_assisted' in got else '')] + lossy
 
 # %% ../nbs/15_cli.ipynb #errors
 class Usage(Exception):
@@ -221,9 +222,10 @@ def acceptance_lines(got:dict)->list:
 def config_table(rows:list)->Table: # of `run_bench`
     "What a configuration gave, by category where the prompts have some"
     from specdec.bench import by_category
-    table = Table('category', *(h for h in ('generations', 'tok/s', 'alpha_hat', 'kept_frac', 'tau')), box=None, header_style='bold')
+    table = Table('category', *(h for h in ('prompts', 'tok/s', 'alpha_hat', 'kept_frac', 'tau')), box=None, header_style='bold')
     for name, s in by_category(rows).items():
-        table.add_row(str(name), str(s['generations']), *('' if s.get(k) is None or s[k] != s[k] else f'{s[k]:.{d}f}' for k, d in (('tokens_per_second', 1), ('alpha_hat', 3), ('kept_frac', 3), ('tau', 2))))
+        if name is None: continue                                                # prompts without a category are in the last line
+        table.add_row(str(name), str(s['prompts']), *('' if s.get(k) is None or s[k] != s[k] else f'{s[k]:.{d}f}' for k, d in (('tokens_per_second', 1), ('alpha_hat', 3), ('kept_frac', 3), ('tau', 2))))
     return table
 
 def plan_table(p)->Table: # a `Plan`
@@ -241,6 +243,10 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 @app.callback()
 def _root():
     "Speculative decoding: see it, check that it changes nothing, time it on this machine."
+
+def terminal(**kw)->Console:
+    "Where a command writes; never a notebook's rich output"
+    return Console(highlight=False, force_jupyter=False, **kw)
 
 def opt(*names, **kw):
     "An option of a command"
@@ -260,7 +266,7 @@ def demo(prompt:Annotated[str, opt(help='Text to continue and to time on; defaul
     with checking():
         check_writable(json)
         pair, inputs = prepare(prompt, tokens, temperature, device, dtype, gamma)
-    got = run_demo(Console(highlight=False), Console(stderr=True), pair, inputs, gamma, tokens, temperature, runs, seed)
+    got = run_demo(terminal(), terminal(stderr=True), pair, inputs, gamma, tokens, temperature, runs, seed)
     if json: save(json, got)
     if not got['identical'] and got['environment']['dtype'] == 'float32':
         raise RuntimeError("the text differs from the target's own, which must not happen in float32: please report it, with the output of --json")
@@ -285,7 +291,7 @@ def download(model:Annotated[str, opt(help='A model on the hub.')]=None,
              path:Annotated[Path, opt(help='Folder to put the files in; default: the last part of the name.')]=None):
     "Fetch a model or a dataset from the hub; the token, if one is needed, is read from HF_TOKEN or from .env."
     with usage(): folder = download_files(model, dataset, revision, path)
-    Console(highlight=False).print(f'{model or dataset} ({revision}) is in {folder}', soft_wrap=True)
+    terminal().print(f'{model or dataset} ({revision}) is in {folder}', soft_wrap=True)
 
 # %% ../nbs/15_cli.ipynb #bench
 @app.command(epilog='Examples:   specdec bench --gamma 3 --runs 5   |   specdec bench --backend dialled --alpha 0.7 --gamma 4 --max-new-tokens 96 --json cpu.json   |   specdec bench --config configs/aimd.yaml')
@@ -307,7 +313,7 @@ def bench(config:Annotated[Path, opt(help='A YAML file; then only --force goes w
           alpha:Annotated[float, opt(help='Acceptance of a dialled pair; default 0.7.')]=None,
           json:Annotated[Path, opt(help='Write the results to this file.')]=None):
     "Plain, speculative and transformers' decoding on the same models, interleaved; or a configuration file."
-    out, err = Console(highlight=False), Console(stderr=True)
+    out, err = terminal(), terminal(stderr=True)
     if config: return run_config(out, config, force, json)
     with checking():
         from specdec.bench import ways, compare
@@ -317,10 +323,11 @@ def bench(config:Annotated[Path, opt(help='A YAML file; then only --force goes w
         if force: raise ValueError('--force: it belongs to --config; without one nothing is overwritten but the file of --json')
         pair = open_models(backend, target, draft, alpha, seed, device, dtype)
         inputs = open_inputs(pair, prompt, data, max_new_tokens, gamma, dialled=backend == 'dialled')
+    lossless = as_rule(rule).lossless or not temperature
     with Progress(console=err, transient=True) as bar:
         methods = len(ways(pair, gamma, max_new_tokens, temperature, seed, rule)) + 1
         task = bar.add_task('timing', total=methods*len(inputs)*(runs + 1))
-        got = compare(pair, inputs, gamma, max_new_tokens, temperature, runs, seed, done=lambda: bar.advance(task), rule=rule)
+        got = compare(pair, inputs, gamma, max_new_tokens, temperature, runs, seed, done=lambda: bar.advance(task), rule=rule) | dict(lossless=lossless)
     out.print(f'{pair.name}, {len(inputs)} prompt{"s"*(len(inputs) > 1)} x {max_new_tokens} new tokens, temperature {temperature:g}, rule {rule}, median of {runs} interleaved runs', style='bold', soft_wrap=True)
     out.print(rates_table(got))
     out.print(machine(got['environment']), style='dim', soft_wrap=True)
@@ -355,7 +362,7 @@ def plan(target:Annotated[str, opt(help='A model: hub id, folder, or a GPT-2 sha
          alpha:Annotated[float, opt(help='Acceptance of a dialled pair; default 0.7.')]=None,
          json:Annotated[Path, opt(help='Write the results to this file.')]=None):
     "Does speculation pay for this pair on this machine, and with which draft length?"
-    out, err = Console(highlight=False), Console(stderr=True)
+    out, err = terminal(), terminal(stderr=True)
     with checking():
         from specdec import planning
         from specdec.distributions import check_sampling
@@ -384,11 +391,11 @@ def values(text:str, kind, option:str)->list:
 
 def length_or_strategy(text:str):
     "A draft length, or the name of a controller"
-    from specdec.control import make_controller
+    from specdec.control import STRATEGIES
     if text.lstrip('-').isdecimal():
         if int(text) < 1: raise Usage(f'--gamma {text}: a draft length is at least 1')
         return int(text)
-    with checking(): make_controller(dict(strategy=text, gamma_min=1, gamma_max=12))
+    if text not in STRATEGIES: raise Usage(f'--gamma {text}: it is neither a draft length nor one of {", ".join(STRATEGIES)}')
     return text
 
 @app.command(epilog='Examples:   specdec sweep --gamma 1,2,4,8   |   specdec sweep --gamma 2,4,aimd --temperature 0,0.8 --rule token,block --output sweep.jsonl')
@@ -406,7 +413,7 @@ def sweep(gamma:Annotated[str, opt('--gamma', '--k', help='Draft lengths and nam
           device:Annotated[str, opt(help='auto, cpu, cuda or mps.')]='cpu',
           dtype:Annotated[str, opt(help='auto, float32, bfloat16 or float16.')]='auto'):
     "Every combination against plain decoding, into a tidy table and a figure; started again, it goes on where it stopped."
-    out, err = Console(highlight=False), Console(stderr=True)
+    out, err = terminal(), terminal(stderr=True)
     with checking():
         from specdec import planning
         from specdec.bench import read_prompts
