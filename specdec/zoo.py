@@ -167,6 +167,7 @@ class Scripted:
     def rollback(self, length): self.lm.rollback(length)
     @torch.inference_mode()
     def forward(self, ids, last=None):
+        "The rows of `lm`, each with its favourite"
         logits = self.lm.forward(ids, last)
         return favour(logits, self.script[self.length - len(logits):self.length])
 
@@ -174,6 +175,7 @@ class Dialled(GPT2LMHeadModel):
     "A GPT-2 that computes its rows in full, and then favours `script[i]` behind position i"
     @wraps(GPT2LMHeadModel.forward)
     def forward(self, input_ids, position_ids=None, logits_to_keep=0, **kw):
+        "As transformers' GPT-2, then the script"
         cache = kw.get('cache', kw.get('past_key_values'))
         at = torch.arange(input_ids.shape[1], device=input_ids.device) + (cache.get_seq_length() if cache is not None else 0)
         out = super().forward(input_ids, position_ids=position_ids, logits_to_keep=logits_to_keep, **kw)
@@ -204,6 +206,7 @@ def dialled_gpt2(config:GPT2Config, script:Tensor, seed:int, dtype, device)->Dia
     "Weights drawn straight into `dtype`, each tensor once: seconds for the largest shape, and no second copy"
     g = torch.Generator().manual_seed(seed)
     def drawn(name, p):
+        "As GPT-2 is initialised"
         w = torch.empty(p.shape, dtype=dtype)
         return w.normal_(0, config.initializer_range, generator=g) if p.ndim > 1 else w.fill_(not name.endswith('bias'))
     with torch.device('meta'): shapes = GPT2LMHeadModel(config).state_dict()
