@@ -11,7 +11,7 @@ __all__ = ['PARTS', 'Whole', 'Clock', 'interleave', 'tokens_per_second', 'timing
            'by_category']
 
 # %% ../nbs/11_bench.ipynb #imports
-import json, os, platform, subprocess, sys, time
+import json, os, platform, re, subprocess, sys, time
 from collections import defaultdict
 from contextlib import contextmanager
 from copy import copy, deepcopy
@@ -332,13 +332,13 @@ def compare(pair, # models and tokenizer; the draft may be any drafter
 def choose_gamma(target, draft, # models
                  inputs:list, # prompts, ids [n]
                  gammas=range(1, 9), # draft lengths to consider
-                 max_new_tokens:int=64,
+                 max_new_tokens:int=128, # of each text; for the prices 64 are enough
                  temperature:float=0.,
                  seed:int=0,
                 )->int: # 0: speculation does not pay here
     "The draft length that the measured costs and acceptance of this pair on this machine call for"
     alpha = pooled(generate(target, draft, ids, max_new_tokens, max(gammas), temperature, seed=seed) for ids in inputs).alpha_by_position
-    costs = merged([pass_costs(target, draft, ids, gammas, temperature, max_new_tokens, seed=seed) for ids in inputs[:3]])
+    costs = merged([pass_costs(target, draft, ids, gammas, temperature, min(max_new_tokens, 64), seed=seed) for ids in inputs[:3]])
     return replace(costs, c={g: c for g, c in costs.c.items() if g <= len(alpha) and isfinite(c)}).best(alpha)
 
 # %% ../nbs/11_bench.ipynb #config
@@ -366,10 +366,12 @@ class BenchConfig(Settings):
 
     @field_validator('target_model', 'prompt', 'data', 'draft_model', 'output')
     @classmethod
-    def not_blank(cls, text, info):
-        "A text says something, and the output is a .jsonl"
+    def texts(cls, text, info):
+        "What a text must be, apart from being one"
+        name, kind = info.field_name, (text or '').partition(':')[0]
         if text is not None and not text.strip(): raise ValueError('it is empty')
-        if info.field_name == 'output' and not text.endswith('.jsonl'): raise ValueError('it must end in .jsonl')
+        if name == 'output' and not text.endswith('.jsonl'): raise ValueError('it must end in .jsonl')
+        if name == 'draft_model' and kind == 'early_exit' and not re.fullmatch(r'early_exit:[1-9]\d*', text): raise ValueError('say after how many layers, as in early_exit:4')
         return text
 
     @model_validator(mode='after')
@@ -378,6 +380,7 @@ class BenchConfig(Settings):
         if (self.prompt is None) == (self.data is None): raise ValueError(f'prompt, data: give one of them, and not {"both" if self.prompt else "neither"}')
         needs = dict(speculative=('draft_model', 'gamma', 'sampling'), hf_assisted=('draft_model',)).get(self.method, ())
         if missing := [k for k in needs if getattr(self, k) is None]: raise ValueError(f'{", ".join(missing)}: needed when method is {self.method}')
+        if self.method == 'hf_assisted' and self.draft_model.partition(':')[0] in ('lookup', 'early_exit'): raise ValueError(f'draft_model={self.draft_model!r}: the assistant of transformers must be a model')
         if self.adaptive: make_controller(self.adaptive, self.gamma)
         return self
 
@@ -461,7 +464,7 @@ def read_prompts(path)->list: # of `Prompt`s, at least one
 def load_models(config:BenchConfig)->Pair: # the draft is None when the method uses none
     "The models that a configuration names"
     target, draft, where = config.target_model, config.drafts, dict(device=config.device, dtype=config.dtype)
-    if draft and draft.split(':')[0] not in ('lookup', 'early_exit', 'int8', 'int4'): return load_pair(target, None if target == draft == 'tiny' else TINY/'draft' if draft == 'tiny' else draft, **where)
+    if draft and draft.partition(':')[0] not in ('lookup', 'early_exit', 'int8', 'int4'): return load_pair(target, None if target == draft == 'tiny' else TINY/'draft' if draft == 'tiny' else draft, **where)
     if target in ('tiny', 'toy'): pair = load_pair(target, **where)
     else:
         device = pick_device(config.device)
