@@ -4,7 +4,8 @@ import pytest, torch
 from torch import tensor
 from specdec.acceptance import residual
 from specdec.distributions import overlap, probs, tv
-from specdec.figures import acceptance_explorer, asset, html_round, round_player, speedup_explorer
+from specdec.explorables import acceptance_explorer, round_player, speedup_explorer
+from specdec.figures import asset, html_round
 from specdec.rounds import Round, Stats
 from specdec.theory import best_gamma, expected_tokens, speedup
 
@@ -143,7 +144,7 @@ def stats(rounds): return Stats.of([Round(torch.zeros(len(r['x'])), 4, r['n'], t
 def test_rounds(show):
     shots = json.loads(asset('rounds.json'))
     page = show(round_player(seconds=.02))
-    text, cards = page.get_by_role('region', name='text so far'), page.locator('.sd-cards .sd-tok')
+    text, cards = page.get_by_role('group', name='text so far'), page.locator('.sd-cards .sd-tok')
     forward = page.get_by_role('button', name='forward')
     first = shots[0]['rounds'][0]
     assert text.inner_text() == shots[0]['prompt'] and cards.count() == len(first['x'])
@@ -180,7 +181,7 @@ def test_hostile_text_stays_text(show):
     r = dict(x=[EVIL], n=1, tested=1, closing='bonus', y=EVIL, p=[.5], q=[.5])
     page = show(acceptance_explorer(*Z, [EVIL]*3) + round_player([dict(name=EVIL, prompt=EVIL, rounds=[r])]) + html_round(r))
     page.get_by_role('button', name='forward').press('End')
-    assert EVIL*3 == page.get_by_role('region', name='text so far').evaluate('n => n.textContent')
+    assert EVIL*3 == page.get_by_role('group', name='text so far').evaluate('n => n.textContent')
     assert page.evaluate('window.hacked === undefined && document.images.length === 0')
 
 def test_many_on_a_page(show):

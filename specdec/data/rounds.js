@@ -2,6 +2,7 @@
 const MARK = {' ': '·', '\n': '⏎', '\t': '⇥'}
 const visible = s => [...s].map(c => MARK[c] || (/[\p{C}\p{Z}]/u.test(c) ? `\\u${c.codePointAt(0).toString(16).padStart(4, '0')}` : c)).join('')
 const fate = (r, i) => i < r.n ? 'kept' : i < r.tested ? 'rejected' : 'untested'
+const share = x => x < .001 && x > 0 ? x.toExponential(0) : x.toFixed(3)
 const STEPS = ['draft', 'verify', 'close']
 
 start('rounds', (root, {recordings, seconds}) => {
@@ -20,7 +21,7 @@ start('rounds', (root, {recordings, seconds}) => {
   const play = button('play', undefined, run)
   const pick = make('select', {'aria-label': 'recording', onchange: () => { stop(); film = recordings[pick.selectedIndex]; go(0) }}, ...recordings.map(r => make('option', {}, r.name)))
   const place = make('input', {type: 'range', min: 0, step: 1, 'aria-label': 'step', style: 'flex: 1; min-width: 8em; accent-color: #0072B2', oninput: () => { stop(); go(+place.value) }})
-  const said = make('div', {class: 'sd-said', tabindex: 0, role: 'region', 'aria-label': 'text so far'}), cards = make('ol', {class: 'sd-cards'})
+  const said = make('div', {class: 'sd-said', tabindex: 0, role: 'group', 'aria-label': 'text so far'}), cards = make('ol', {class: 'sd-cards'})
   const now = make('p', {class: 'sd-answer', 'aria-live': 'polite'}), sums = make('p', {class: 'sd-num', style: 'text-align: left'})
   const legend = make('p', {class: 'sd-legend sd-tokens'}, ...['drafted', 'kept', 'rejected', 'untested', 'correction', 'bonus'].map(k => make('span', {class: `sd-tok sd-${k}`}, k)))
   root.append(...(recordings.length > 1 ? [make('div', {class: 'sd-row'}, pick)] : []), said, now, cards, sums,
@@ -34,8 +35,8 @@ start('rounds', (root, {recordings, seconds}) => {
 
   const piece = (kind, text) => make('span', {class: `sd-${kind}`}, text)
   const emitted = r => [...r.x.slice(0, r.n).map(t => piece('kept', t)), ...(r.closing === 'none' ? [] : [piece(r.closing, r.y)])]
-  const facts = (r, i, kind) => i >= r.p.length ? [] : kind === 'drafted' ? [`q ${r.q[i].toFixed(3)}`]
-    : [`p ${r.p[i].toFixed(3)}`, `q ${r.q[i].toFixed(3)}`, ...(i < r.tested ? [`p/q ${(r.p[i] / r.q[i]).toFixed(2)}`] : [])]
+  const facts = (r, i, kind) => i >= r.p.length ? [] : kind === 'drafted' ? [`q ${share(r.q[i])}`]
+    : [`p ${share(r.p[i])}`, `q ${share(r.q[i])}`, ...(i < r.tested ? [`p/q ${(r.p[i] / r.q[i]).toFixed(2)}`] : [])]
   const card = (r, i, kind) => make('li', {}, make('span', {class: `sd-tok sd-${kind}`}, visible(r.x[i])), facts(r, i, kind).join('\n'))
   const show = () => {
     const k = Math.floor(at / 3), step = STEPS[at % 3], r = film.rounds[k], done = film.rounds.slice(0, step === 'close' ? k + 1 : k)
