@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['AXES', 'Plan', 'explained', 'plan', 'plan_steps', 'engine_settings', 'points', 'open_pair', 'read_rows', 'number',
-           'add_row', 'measure', 'sweep', 'sweep_figure']
+           'add_row', 'fill', 'against_plain', 'sweep', 'sweep_figure']
 
 # %% ../nbs/12_planning.ipynb #imports
 import csv, json
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import sha1
 from itertools import product
 from math import isfinite
@@ -53,7 +54,7 @@ class Plan:
         got = f'gamma {self.tried} was predicted to run at {self.predicted[self.tried]:.2f} times plain decoding and ran at {self.measured:.2f} ({min(self.runs):.2f} to {max(self.runs):.2f} in {len(self.runs)} runs)'
         if not self.best: return f'Do not speculate: no draft length is predicted to win; {got}.'
         if not self.gamma: return f'Do not speculate: {got}.'
-        return f'{"Speculate" if min(self.runs) > 1 else "Speculation hardly matters here, but no harm is seen"} with gamma {self.tried}: {got}.'
+        return f'{"Speculate" if min(self.runs) > 1 else "It hardly matters here: speculate"} with gamma {self.tried}: {got}.'
 
 # %% ../nbs/12_planning.ipynb #make-plan
 def explained(first:Costs, expected:Stats, # prices and acceptance that the prediction used
@@ -150,10 +151,30 @@ def add_row(path:Path, row:dict)->None:
             if first: w.writeheader()
             w.writerow(plain_json(row))
 
+# %% ../nbs/12_planning.ipynb #fill
+def fill(path, # a .csv or .jsonl file, which grows by a row a point
+         grid:list, # of points, dicts with the same keys
+         measure, # called with a point's entries; gives the rest of its row
+         done=lambda point, new: None, # called after each point; was it measured now, or there already?
+        )->list: # of rows, one a point
+    "Measure what is not yet in the file; stopping loses nothing that was written"
+    path = Path(path)
+    if path.suffix not in ('.csv', '.jsonl'): raise ValueError(f'{path}: the name must end in .csv or .jsonl')
+    def key(row): return tuple(str(row[k]) for k in grid[0])
+    rows = {key(r): r for r in read_rows(path)}
+    for point in grid:
+        new = key(point) not in rows
+        if new:
+            row = {**point, **measure(**point)}
+            add_row(path, row); rows[key(row)] = row
+        done(point, new)
+    return [rows[key(point)] for point in grid]
+
 # %% ../nbs/12_planning.ipynb #sweep
-def measure(pair, inputs, gamma, temperature:float, rule:str, max_new_tokens:int, runs:int, seed:int, gammas=(1, 12))->dict:
-    "One point: `gamma` or a controller against plain decoding, in turn"
-    length = make_controller(dict(strategy=gamma, gamma_min=gammas[0], gamma_max=gammas[1])) if isinstance(gamma, str) else gamma
+def against_plain(pair, inputs:list, gamma, # draft length, or the name of a controller
+                  temperature:float=0., rule='token', max_new_tokens:int=64, runs:int=3, seed:int=0)->dict:
+    "Speculative against plain decoding, in turn: rates, speedup with its range, acceptance"
+    length = make_controller(dict(strategy=gamma, gamma_min=1, gamma_max=12)) if isinstance(gamma, str) else gamma
     two = {k: f for k, f in ways(pair, length, max_new_tokens, temperature, seed, rule).items() if k in ('baseline', 'speculative')}
     seconds, results = interleave(two, inputs, runs, clock=Clock(pair.target.device))
     stats, gains = pooled(results['speculative']), [sum(a)/sum(b) for a, b in zip(seconds['baseline'], seconds['speculative'])]
@@ -162,27 +183,19 @@ def measure(pair, inputs, gamma, temperature:float, rule:str, max_new_tokens:int
                 **{k: getattr(stats, k) for k in ('alpha_hat', 'alpha_se', 'kept_frac', 'tau', 'rounds', 'proposed', 'tested', 'kept')})
 
 def sweep(grid:list, # of `points`
-          path:Path, # a .csv or .jsonl file, which grows by a row a point
-          prompts:list=None, # texts; None: held-out prompts of both domains
-          max_new_tokens:int=64, runs:int=3, seed:int=0, device='cpu', dtype='auto',
-          done=lambda point, new: None, # called after each point; was it measured now, or there already?
-         )->list: # all rows of the grid
-    "Measure what is not yet in the file; stopping loses nothing that was written"
-    path, texts = Path(path), prompts or [t for v in held_out_prompts(1).values() for t in v]
-    if path.suffix not in ('.csv', '.jsonl'): raise ValueError(f'{path}: the name must end in .csv or .jsonl')
+          path:Path, # as for `fill`
+          prompts:list=None, # texts; None: a held-out prompt of each domain
+          max_new_tokens:int=64, runs:int=3, seed:int=0, device='cpu', dtype='auto', done=lambda point, new: None, # as for `fill`
+         )->list: # of rows, one a point
+    "Every point of the grid against plain decoding; started again, it goes on where it stopped"
+    texts = prompts or [t for v in held_out_prompts(1).values() for t in v]
     fixed = dict(max_new_tokens=max_new_tokens, runs=runs, seed=seed, inputs=sha1(repr((texts, str(device), str(dtype))).encode()).hexdigest()[:8])
-    def key(row): return tuple(str(row[k]) for k in (*AXES, *fixed))
-    rows, name = {key(r): r for r in read_rows(path)}, None
-    for point in grid:
-        new = key({**point, **fixed}) not in rows
-        if new:
-            if name != point['pair']: name, pair = point['pair'], open_pair(point['pair'], device, dtype)
-            inputs = [encode(t, as_cached(pair.target), pair.tokenizer) for t in texts]
-            got = measure(pair, inputs, *(point[k] for k in ('gamma', 'temperature', 'rule')), max_new_tokens, runs, seed)
-            row = {**point, **fixed, **got, **environment(pair.target.device, pair.target.dtype)}
-            add_row(path, row); rows[key(row)] = row
-        done(point, new)
-    return [rows[key({**point, **fixed})] for point in grid]
+    opened = lru_cache(1)(lambda name: open_pair(name, device, dtype))
+    def measure(pair, temperature, rule, gamma, **kw):
+        pair = opened(pair)
+        inputs = [encode(t, as_cached(pair.target), pair.tokenizer) for t in texts]
+        return {**against_plain(pair, inputs, gamma, temperature, rule, max_new_tokens, runs, seed), **environment(pair.target.device, pair.target.dtype)}
+    return fill(path, [{**point, **fixed} for point in grid], measure, done)
 
 # %% ../nbs/12_planning.ipynb #sweep-figure
 def sweep_figure(rows:list)->Figure: # of `sweep`
