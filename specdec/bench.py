@@ -188,7 +188,7 @@ class Costs:
     "What the parts of a round cost"
     plain:float # seconds of one plain round
     c:dict # gamma -> cost of one draft pass / plain
-    v:dict # gamma -> cost of the target's turn on gamma + 1 rows / plain
+    v:dict # gamma -> cost of the rest of a round, mostly the target's pass over gamma + 1 tokens / plain
     prompt:tuple=(0., 0.) # cost of reading the prompt, by the target and by the draft / plain
 
     def predict(self, alpha, # acceptance, a number or one value a position
@@ -314,6 +314,8 @@ def compare(pair, # models and tokenizer; the draft may be any drafter
             rule='token', # what counts as accepted
            )->dict: # rates, ratios, acceptance, prices, prediction
     "Time all `ways` and the prices of the passes, interleaved"
+    room = as_cached(pair.target).max_length - max(map(len, inputs))
+    if max_new_tokens > room: raise ValueError(f'max_new_tokens={max_new_tokens}: behind the longest prompt the context has room for {room}')
     clock, priced, methods = Clock(pair.target.device), [], ways(pair, gamma, max_new_tokens, temperature, seed, rule)
     def price(ids): priced.append(pass_costs(pair.target, pair.draft, ids, (gamma,), temperature, min(max_new_tokens, max(32, max_new_tokens//2)), clock, seed, rule))
     seconds, results = interleave({**methods, 'price': price}, inputs, runs, clock=clock, done=done)
@@ -322,7 +324,7 @@ def compare(pair, # models and tokenizer; the draft may be any drafter
     rate, costs, stats = {k: o['tokens_per_second'] for k, o in timings.items()}, merged(priced[len(inputs):]), pooled(results['speculative'])
     alone, greedy = ([ways(pair, gamma, max_new_tokens)[k](ids) for ids in inputs] if temperature else results[k] for k in ('baseline', 'speculative'))
     found = verdict(pair.target, inputs, greedy, alone)
-    return dict(identical=found == 'exact', verdict=found, gamma=gamma if isinstance(gamma, int) else type(gamma).__name__, rule=str(rule),
+    return dict(identical=found == 'exact', verdict=found, gamma=gamma if isinstance(gamma, int) else type(gamma).__name__, rule=rule if isinstance(rule, str) else type(rule).__name__,
                 **{name: rate['speculative']/rate[k] for name, k in dict(speedup='baseline', speedup_vs_hf_assisted='hf_assisted', speedup_vs_hf_baseline='hf_baseline').items() if k in rate},
                 **acceptance(stats), c=costs.c[gamma], v=costs.v[gamma], prompt_cost=costs.prompt, predicted_speedup=predicted(costs, stats, gamma, max_new_tokens),
                 methods=timings, tokens_per_second=rate, range={k: [count[k]/o['seconds_max'], count[k]/o['seconds_min']] for k, o in timings.items()},

@@ -74,7 +74,7 @@ def test_adaptive_defaults(load, block, defaults):
     (FAST, dict(adaptive=AIMD | dict(decrease_facter=.5)), "unknown key 'decrease_facter', the nearest known one is 'decrease_factor'"), (FAST, dict(adaptive=AIMD | dict(low_entropy_threshold=1.)), "unknown key 'low_entropy_threshold'"),
     (FAST, dict(adaptive=ENTROPY | dict(low_entropy_threshold=9.)), 'must not be above'), (FAST, dict(adaptive=ENTROPY | dict(smoothing_factor=2.)), 'smoothing_factor'), (FAST, dict(adaptive=ENTROPY | dict(warmup_steps=1.5)), 'warmup_steps'),
     (FAST, dict(adaptive=ENTROPY | dict(high_entropy_threshold='x')), 'high_entropy_threshold'), (FAST, dict(adaptive=JSD | dict(low_jsd_threshold=.5)), 'must not be above'), (FAST, dict(adaptive='aimd'), 'adaptive'),
-    *[(FAST, {k: 1}, f'unknown key {k!r}, the nearest known one is {v!r}') for k, v in dict(gama='gamma', max_tokens='max_new_tokens', temprature='temperature', draft='draft_model', target='target_model', warmup='warmup_steps').items()]], ids=name)
+    *[(FAST, {k: 1}, f'unknown key {k!r}, the nearest known one is {v!r}') for k, v in dict(gama='gamma', max_tokens='max_new_tokens', temprature='temperature', draft_modle='draft_model', targetmodel='target_model', warmup_step='warmup_steps').items()]], ids=name)
 def test_invalid_is_one_line(load, base, change, words):
     with pytest.raises(ValueError) as e: load(base, **change)
     line = str(e.value)
