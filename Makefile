@@ -10,7 +10,7 @@ RUN := HF_HUB_OFFLINE=1 MPLBACKEND=Agg PATH="$(CURDIR)/$(V):$$PATH"
 # one thread a worker: two notebooks at a time on two cores
 TEST := $(RUN) OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: help demo test test-nbs test-py docs lab train execute export readme check constraints clean
+.PHONY: help demo test test-nbs test-py docs lab train execute export readme check constraints clean experiments experiment versions fuzz
 help:
 	@echo 'make demo     decode with the embedded pair, compare, time'
 	@echo 'make test     the notebooks and tests/ (offline once installed)'
@@ -19,6 +19,9 @@ help:
 	@echo 'make export   specdec/ and README.md from the notebooks'
 	@echo 'make execute  run the notebooks and save their outputs (NB="nbs/...": only these)'
 	@echo 'make check    what is committed is what the notebooks say; imports point down; no lint'
+	@echo 'make experiments   measure the experiments again, into results/, and compare (NAME=temperature: only this one)'
+	@echo 'make versions      the core checks on other versions of Python, torch and transformers'
+	@echo 'make fuzz          the long profile of the property tests'
 	@echo 'make train    train the embedded pair again: hours'
 	@echo 'make clean    remove what the other targets made, .venv too'
 
@@ -54,6 +57,16 @@ lab: .venv/dev
 train: .venv/dev
 	$(RUN) python tools/execute.py --flags train nbs/tutorials/train_tiny_pair.ipynb
 
+# half an hour on two cores when it has the machine for itself; what was stopped goes on
+experiments experiment: .venv/dev
+	$(RUN) python tools/experiments.py $(NAME)
+
+versions: .venv/dev
+	$(RUN) python tests/versions/run.py $(ARGS)
+
+fuzz: .venv/dev
+	$(TEST) HYPOTHESIS_PROFILE=long python -m pytest -q tests/test_properties.py tests/test_fuzz.py
+
 execute: .venv/dev
 	$(RUN) python tools/execute.py $(NB)
 
@@ -79,5 +92,5 @@ constraints: .venv/dev
 	$(V)/python tools/constraints.py > constraints.new && mv constraints.new constraints.txt
 
 clean:
-	rm -rf .venv _docs _proc build dist *.egg-info nbs/nbdev.yml nbs/sidebar.yml .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv _docs _proc results build dist *.egg-info nbs/nbdev.yml nbs/sidebar.yml .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
