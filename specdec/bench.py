@@ -317,7 +317,7 @@ def compare(pair, # models and tokenizer; the draft may be any drafter
     room = as_cached(pair.target).max_length - max(map(len, inputs))
     if max_new_tokens > room: raise ValueError(f'max_new_tokens={max_new_tokens}: behind the longest prompt the context has room for {room}')
     clock, priced, methods = Clock(pair.target.device), [], ways(pair, gamma, max_new_tokens, temperature, seed, rule)
-    def price(ids): priced.append(pass_costs(pair.target, pair.draft, ids, (gamma,), temperature, min(max_new_tokens, max(32, max_new_tokens//2)), clock, seed, rule))
+    def price(ids): priced.append(pass_costs(pair.target, pair.draft, ids, (gamma,), temperature, min(max_new_tokens, max(64, max_new_tokens//2)), clock, seed, rule))
     seconds, results = interleave({**methods, 'price': price}, inputs, runs, clock=clock, done=done)
     count = {k: sum(len(new_tokens(y)) for y in results[k]) for k in methods}
     timings = {k: timing(seconds[k], count[k]) for k in methods}
