@@ -288,13 +288,12 @@ class CostModel(Timed):
         check_share(memory=memory)
         self.memory, self.probe = memory, max(self.length, 1)
         self.kept, self.tested, self.passes, self.turns = [0.]*gamma_max, [0.]*gamma_max, deque(maxlen=5), defaultdict(lambda: deque(maxlen=9))
-        self.plain, self.wait, self.left, self.age = False, 4, 4, 0
+        self.measured, self.age, self.plain, self.wait, self.left = {}, 0, False, 8, 8
 
     @property
     def keep_going(self):
-        "The clock behind each draft pass: in the first rounds, when drafts are rare, and in every eighth round"
-        wanted = len(self.passes) < 5 or self.plain or self.age % 8 == 0
-        return self.passed if wanted and not self.first else None
+        "The clock behind each draft pass: in two rounds at the start, in every sixteenth, and when drafts are rare"
+        return self.passed if self.age and (len(self.passes) < 2 or self.age % 16 == 0 or self.plain) else None
 
     def passed(self, row:Tensor)->bool: # True: on with the draft
         "A draft pass ended"
@@ -303,9 +302,9 @@ class CostModel(Timed):
 
     @property
     def alpha(self)->list: # acceptance by position, [gamma_max]
-        "Kept / tested, pulled towards the pooled estimate by four imagined tests"
-        pooled = (sum(self.kept) + 1.5) / (sum(self.tested) + 2)
-        return [(k + 4*pooled) / (t + 4) for k, t in zip(self.kept, self.tested)]
+        "Kept / tested, pulled towards the pooled estimate by eight imagined tests, and that towards 3/4 by ten"
+        pooled = (sum(self.kept) + 7.5) / (sum(self.tested) + 10)
+        return [(k + 8*pooled) / (t + 8) for k, t in zip(self.kept, self.tested)]
 
     @property
     def c(self)->float: # seconds; 0 when none was seen
@@ -314,12 +313,12 @@ class CostModel(Timed):
 
     @property
     def v(self)->list: # seconds for 0..gamma_max drafts, [gamma_max + 1]
-        "The target's turn: as measured, else on the straight line through what was measured; v(0) is infinite until measured"
-        seen = {g: median(o) for g, o in self.turns.items()}
-        x, y = zip(*((g, s) for g, s in seen.items() if g))
-        slope = max(0., linear_regression(x, y).slope) if len(x) > 1 else 0.
-        base = fmean(y) - slope*fmean(x)
-        return [seen.get(0, inf)] + [seen.get(g, max(0., base + slope*g)) for g in range(1, self.gamma_max + 1)]
+        "The target's turn: the median, pulled towards the straight line through all medians by two imagined rounds; v(0) stands alone"
+        seen = {g: s for g, s in self.measured.items() if g}
+        slope = max(0., linear_regression([*seen], [*seen.values()]).slope) if len(seen) > 1 else 0.
+        base, least = fmean(seen.values()) - slope*fmean(seen), min(seen.values()) / 2      # a line through noise must not reach 0
+        def pulled(g, n): return (n*seen.get(g, 0.) + 2*max(least, base + slope*g)) / (n + 2)
+        return [self.measured.get(0, inf)] + [pulled(g, len(self.turns.get(g, ()))) for g in range(1, self.gamma_max + 1)]
 
     @property
     def rates(self)->list: # tokens a second for 0..gamma_max, [gamma_max + 1]
@@ -331,7 +330,7 @@ class CostModel(Timed):
         "The best length, or now and then the other side of drafting or not"
         rates = self.rates
         best = max(range(self.gamma_min, self.gamma_max + 1), key=rates.__getitem__)
-        if self.plain != (best == 0): self.plain, self.wait, self.left = best == 0, 4, 4
+        if self.plain != (best == 0): self.plain, self.wait, self.left = best == 0, 8, 8
         self.left -= 1
         if self.left or self.gamma_min: return best
         self.wait = self.left = min(2*self.wait, 32)
@@ -343,8 +342,10 @@ class CostModel(Timed):
         self.kept = [self.memory*k + (i < rnd.n) for i, k in enumerate(self.kept)]
         self.tested = [self.memory*t + (i < rnd.tested) for i, t in enumerate(self.tested)]
         if drafting: self.passes.append(drafting / g)
-        if seconds: self.turns[g].append(max(0., seconds - (drafting or g*self.c)))
-        if any(self.turns): self.length = self.choose()
+        if seconds and (self.plain or not drafting):                                   # to time a draft inside takes time
+            self.turns[g].append(max(0., seconds - (drafting or g*self.c)))
+            self.measured[g] = median(self.turns[g])
+        self.resize(self.choose() if any(self.measured) else self.probe)
 
 # %% ../nbs/08_control.ipynb #settings
 class Settings(BaseModel):
