@@ -11,8 +11,8 @@ __all__ = ['KERNELS', 'CACHE', 'LARGE', 'ACTIVATIONS', 'CachedLM', 'check_room',
 import inspect
 from contextlib import contextmanager
 from copy import copy
-from functools import lru_cache
-from timeit import repeat
+from functools import lru_cache, partial
+from timeit import timeit
 from typing import Protocol, runtime_checkable
 from weakref import WeakKeyDictionary, finalize
 import torch, torch.nn.functional as F
@@ -132,13 +132,13 @@ def fastest(i:int, o:int, dtype, S:int, rows:tuple, names:tuple, # shape, shares
            )->str: # one of `names`
     "Time each kernel once in this process, and remember the winner; of a large weight, on so many columns or copies as exceed any cache"
     if len(names) == 1: return names[0]
-    o = min(o, CACHE // (i*dtype.itemsize*S) * S)
+    o = min(o, CACHE // (2*i*dtype.itemsize*S) * S)
     W, b, xs = torch.ones(i, o, dtype=dtype), torch.ones(o, dtype=dtype), [torch.ones(m, i, dtype=dtype) for m in rows]
     copies, number, turns = (min(16, 1 + CACHE//W.nbytes), 1, 3) if cold else (1, 5, 9)
     def seconds(name):
-        "All copies in turn, for each number of rows"
+        "The shortest call, for each number of rows; copies take turns"
         made = [KERNELS[name](W, b, S) for _ in range(copies)]
-        return sum(min(repeat(lambda x=x: [f(x) for f in made], number=number, repeat=turns)) for x in xs)
+        return sum(min(timeit(partial(f, x), number=number) for _ in range(turns) for f in made) for x in xs)
     return min(names, key=seconds)
 
 class Product:
@@ -317,7 +317,8 @@ class GraphedGPT2(StaticGPT2):
         aside.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(aside): self.step(ids, start, slots)                    # what is set up at first use is not recorded
         torch.cuda.current_stream(self.device).wait_stream(aside)
-        with torch.cuda.graph(graph): logits = self.step(ids, start, slots)
+        pool = next((g.pool() for _, _, g, _ in self.steps.values()), None)            # scratch memory, in which one recording may follow another
+        with torch.cuda.graph(graph, pool=pool): logits = self.step(ids, start, slots)
         return ids, start, graph, logits
 
 # %% ../nbs/05_models.ipynb #export-as-cached
