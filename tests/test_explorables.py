@@ -11,7 +11,7 @@ from specdec.theory import best_gamma, expected_tokens, speedup
 
 BROWSERS = 'chromium chromium-browser google-chrome chrome'.split()
 TOKENS, Z = ['the', 'a', '</b>'], ([2., 1., -.5], [.5, 1.5, 0.])
-PAGE = '<!doctype html><html lang="en"><meta name="viewport" content="width=device-width"><style>body {{ margin: 8px; font: 16px sans-serif; {style} }}</style><body>{body}</body></html>'
+PAGE = '<!doctype html><html lang="en"><meta name="viewport" content="width=device-width"><style>body {{ margin: 8px; font: 16px sans-serif; {style} }} body svg, body main table {{ background: #fff; padding: 8px; font-size: 17px }}</style><body><main>{body}</main></body></html>'
 THEMES = dict(light='', dark='background: #222; color: #eee')
 
 @pytest.fixture(scope='module')
@@ -205,6 +205,7 @@ def test_looks(show, theme, request, tmp_path):
     "Keyboard focus shows; a picture of everything is kept with the test's files"
     shot = json.loads(asset('rounds.json'))[0]
     page = show(acceptance_explorer(*Z, TOKENS) + speedup_explorer() + round_player() + html_round(shot['rounds'][1]), THEMES[theme])
+    assert page.locator('svg').evaluate('s => getComputedStyle(s).backgroundColor') == 'rgba(0, 0, 0, 0)'      # whatever the site does to its pictures
     page.keyboard.press('Tab')
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == 'solid'
     page.screenshot(path=tmp_path/'explorables.png', full_page=True)

@@ -5,6 +5,7 @@ const softmax = (z, T) => {
 }
 const shared = (p, q) => p.map((x, i) => Math.min(x, q[i]))
 const tv = (p, q) => total(p.map((x, i) => Math.abs(x - q[i]))) / 2
+const brief = (x, digits) => x.toFixed(digits).replace(/^0/, '')
 const residual = (p, q) => {
   const r = p.map((x, i) => Math.max(x - q[i], 0)), s = total(r)
   return s > 0 ? r.map(x => x / s) : p
@@ -46,13 +47,13 @@ start('acceptance', (root, given) => {
       fill.style.height = height
       fill.style.background = `linear-gradient(to top, ${COLOUR.kept} ${100 * both[i] / x}%, ${beyond[k]} 0)`
       value.style.bottom = `calc(${EDGE + 2}px + ${x} * (100% - ${2 * EDGE}px))`
-      value.textContent = x.toFixed(2).replace(/^0/, '')
+      value.textContent = brief(x, 2)
       input.value = x
       input.setAttribute('aria-valuetext', x.toFixed(3))
     })
     answer.replaceChildren('α = ', make('b', {'data-name': 'alpha', 'data-value': total(both)}, total(both).toFixed(3)), ' = 1 − TV, with TV = ', make('span', {'data-name': 'tv', 'data-value': d}, d.toFixed(3)))
     body.replaceChildren(...Object.entries({p: law.p, q: law.q, 'min(p, q)': both, residual: residual(law.p, law.q)}).map(([name, row]) =>
-      make('tr', {'data-row': name}, make('th', {scope: 'row'}, name), ...[...row, total(row)].map(x => make('td', {'data-value': x}, x.toFixed(3))))))
+      make('tr', {'data-row': name}, make('th', {scope: 'row'}, name), ...[...row, total(row)].map(x => make('td', {'data-value': x}, brief(x, 3))))))
   }
   show()
 })

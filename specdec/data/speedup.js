@@ -14,7 +14,8 @@ const best = (alpha, c, v, longest) => {
 start('speedup', (root, given) => {
   const now = {...given}, LONGEST = given.gamma_max, measured = Object.entries(given.measured).map(([g, s]) => [+g, s])
   const set = (name, label, range) => slider(label, {...range, value: given[name]}, x => { now[name] = x; show() })
-  const chart = draw('svg', {role: 'img'}), answer = make('p', {class: 'sd-answer', role: 'status'}), advice = make('p', {role: 'status'})
+  const chart = draw('svg', {role: 'img', style: 'background: none; padding: 0; border-radius: 0'})  // whatever a site does to its pictures
+  const answer = make('p', {class: 'sd-answer', role: 'status'}), advice = make('p', {role: 'status'})
   root.append(set('alpha', 'acceptance α', {min: 0, max: 1, step: .01}), set('gamma', 'draft length γ', {min: 0, max: LONGEST, step: 1, digits: 0}),
               set('c', 'draft pass c', {min: 0, max: Math.max(1, given.c), step: .01}), set('v', 'verify pass v', {min: Math.min(.5, given.v), max: Math.max(3, given.v), step: .05}),
               answer, advice, chart, key({'speedup': COLOUR.target, 'best γ': COLOUR.kept, 'chosen γ': COLOUR.draft, ...(measured.length ? {measured: COLOUR.rejected} : {})}))
