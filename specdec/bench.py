@@ -406,7 +406,7 @@ def load_config(path, # of a YAML file
     path = Path(path)
     if not path.is_file(): raise FileNotFoundError(f'{path}: no such file')
     try: found = yaml.safe_load(path.read_bytes())
-    except yaml.YAMLError as e:
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as e:      # the last four come from odd dates, empty numbers, bad tags and deep nesting
         mark = getattr(e, 'problem_mark', None)
         raise ValueError(f'{path}{f", line {mark.line + 1}" if mark else ""}: this is no YAML: {getattr(e, "problem", None) or e}'.splitlines()[0]) from None
     if not isinstance(found, dict): raise ValueError(f'{path}: it must hold lines of the form "name: value"')
@@ -436,6 +436,7 @@ def entries(file:Path): # yields where, entry; a line of .jsonl is not read yet
     if file.suffix == '.json':
         try: kind, found = 'entry', json.loads(text)
         except json.JSONDecodeError as e: raise ValueError(f'{file}, line {e.lineno}: this is no JSON: {e.msg}') from None
+        except (ValueError, RecursionError) as e: raise ValueError(f'{file}: this is no JSON: {e}') from None
     for i, entry in enumerate(found if isinstance(found, list) else [found], 1):
         if kind == 'entry' or entry.strip(): yield f'{file}, {kind} {i}', entry
 
@@ -457,7 +458,7 @@ def read_prompts(path)->list: # of `Prompt`s, at least one
         for where, entry in entries(file):
             try: found.append(as_prompt(json.loads(entry) if file.suffix == '.jsonl' else entry))
             except json.JSONDecodeError as e: faults.append(f'{where}: this is no JSON: {e.msg}')
-            except ValueError as e: faults.append(f'{where}: {e}')
+            except (ValueError, RecursionError) as e: faults.append(f'{where}: {e}')
     if faults: raise ValueError('\n'.join(faults[:10] + [f'and {len(faults) - 10} more'] * (len(faults) > 10)))
     if not found: raise ValueError(f'{path}: it holds no prompt')
     return found
@@ -470,7 +471,7 @@ def load_models(config:BenchConfig)->Pair: # the draft is None when the method u
     if target in ('tiny', 'toy'): pair = load_pair(target, **where)
     else:
         device = pick_device(config.device)
-        with quietly(): pair = Pair(fetch(AutoModelForCausalLM, target, dtype=pick_dtype(config.dtype, device)).to(device).eval(), None, fetch(AutoTokenizer, target), target)
+        with quietly(): pair = Pair(fetch(AutoModelForCausalLM, target, device=device, dtype=pick_dtype(config.dtype, device)), None, fetch(AutoTokenizer, target), target)
     return replace(pair, draft=draft and named_draft(draft, pair.target))
 
 def inputs_of(config:BenchConfig, pair)->tuple: # `Prompt`s; their ids, [n] each; the length of the context
@@ -510,8 +511,11 @@ def read_results(path)->tuple: # the first line, a dict; the others, a list
 # %% ../nbs/11_bench.ipynb #run-bench
 def check_output(path:Path, force:bool)->None:
     "Say before the work, and not after it, that the results cannot be written"
-    if path.is_dir() or not (path.absolute().parent.is_dir() and os.access(path.absolute().parent, os.W_OK)): raise ValueError(f'output={str(path)!r}: it is a folder, or its folder does not exist or cannot be written to')
-    if path.exists() and not force: raise FileExistsError(f'output={str(path)!r}: there is such a file, and it is kept; choose another name, or allow to overwrite it (force, --force)')
+    there = path.is_file()
+    if there and not force: raise FileExistsError(f'output={str(path)!r}: there is such a file, and it is kept; choose another name, or allow to overwrite it (force, --force)')
+    try: path.open('a').close()                                                           # the only way to know
+    except (OSError, ValueError): raise ValueError(f'output={str(path)!r}: it is a folder, or its folder does not exist or cannot be written to') from None
+    if path.is_file() and not there: path.unlink()
 
 def run_bench(config, # a `BenchConfig`, or a dict of its fields
               pair=None, # models to use instead of those that `config` names

@@ -91,7 +91,11 @@ def checking():
 # %% ../nbs/15_cli.ipynb #files
 def check_writable(path:Path)->None: # None: nothing to write
     "Say now, and not after the work, that a file cannot be written"
-    if path and (path.is_dir() or not (path.parent.is_dir() and os.access(path.parent, os.W_OK))): raise ValueError(f'{path}: it is a folder, or its folder does not exist or cannot be written to')
+    if path is None: return
+    there = path.is_file()
+    try: path.open('a').close()                                                  # the only way to know
+    except (OSError, ValueError): raise ValueError(f'{path}: it is a folder, or its folder does not exist or cannot be written to') from None
+    if path.is_file() and not there: path.unlink()
 
 def plain_json(o):
     "`o` with null for NaN and infinity, at any depth"
@@ -278,9 +282,11 @@ def main(args:list=None): # None: from the terminal
     except Usage as e: end(2, e)
     except KeyboardInterrupt: end(130, 'stopped')
     except (ValueError, OSError, RuntimeError) as e: end(1, e)
+    except MemoryError: end(1, 'there is no room in memory: take fewer or shorter texts, a smaller model, or --dtype bfloat16')
     except Exception as e:
         if not hasattr(e, 'format_message'): raise                           # a fault of ours: show all of it
         end(e.exit_code, e.format_message())
+    if code == 130: end(130, 'stopped')                                          # typer has seen Ctrl-C first
     sys.exit(code or 0)
 
 # %% ../nbs/15_cli.ipynb #download

@@ -8,6 +8,7 @@ __all__ = ['one_hot', 'keep_top_k', 'keep_top_p', 'keep_min_p', 'check_sampling'
 
 # %% ../nbs/00_distributions.ipynb #imports
 from dataclasses import dataclass
+from numbers import Integral, Real
 import math
 import torch
 from torch import Tensor
@@ -53,11 +54,12 @@ def check_sampling(temperature:float=1., # >= 0; 0 is greedy
                   )->None:
     "Raise a `ValueError` that names the first setting out of range"
     def need(ok, name, value, allowed):
-        if not ok: raise ValueError(f'{name}={value!r}: it must be {allowed}')
-    need(0 <= temperature < math.inf, 'temperature', temperature, 'a finite number >= 0 (0 is greedy)')
-    need(top_k >= 0 and top_k % 1 == 0, 'top_k', top_k, 'a whole number >= 0 (0 keeps every token)')
-    need(0 < top_p <= 1, 'top_p', top_p, 'in (0, 1] (1 keeps every token)')
-    need(0 <= min_p < 1, 'min_p', min_p, 'in [0, 1) (0 keeps every token)')
+        "`ok(value)`, or an error"
+        if not (isinstance(value, Real) and ok(value)): raise ValueError(f'{name}={value!r}: it must be {allowed}')
+    need(lambda v: 0 <= v < math.inf, 'temperature', temperature, 'a finite number >= 0 (0 is greedy)')
+    need(lambda v: v >= 0 and v % 1 == 0, 'top_k', top_k, 'a whole number >= 0 (0 keeps every token)')
+    need(lambda v: 0 < v <= 1, 'top_p', top_p, 'in (0, 1] (1 keeps every token)')
+    need(lambda v: 0 <= v < 1, 'min_p', min_p, 'in [0, 1) (0 keeps every token)')
 
 # %% ../nbs/00_distributions.ipynb #probs
 def probs(logits:Tensor, # scores of a model, [..., V]
@@ -106,13 +108,14 @@ def js_distance(p:Tensor, # a distribution, [..., V]
     return (entropy(m) - (entropy(p) + entropy(q)) / 2).clamp(min=0).sqrt()
 
 # %% ../nbs/00_distributions.ipynb #generator
-def new_generator(seed:int=None, # None: from the system's entropy
+def new_generator(seed:int=None, # in -2**63..2**64 - 1; None: from the system's entropy
                   device='cpu', # where the numbers are made
                  )->torch.Generator:
     "A random stream of its own"
+    if seed is not None and not (isinstance(seed, Integral) and -2**63 <= seed < 2**64): raise ValueError(f'seed={seed!r}: it must be a whole number in -2**63..2**64 - 1, or None')
     g = torch.Generator(device=device)
     if seed is None: g.seed()
-    else: g.manual_seed(seed)
+    else: g.manual_seed(int(seed))
     return g
 
 def _source(generator:torch.Generator)->torch.Generator:

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['DTYPES', 'TINY', 'BOOST', 'SHAPES', 'Pair', 'random_gpt2', 'byte_tokenizer', 'toy_pair', 'pick_device', 'pick_dtype',
-           'fetch', 'check_tokenizers', 'brings_tokenizer', 'quietly', 'load_pair', 'favour', 'scripts', 'Scripted',
-           'Dialled', 'gpt2_config', 'dialled_gpt2', 'dialled_pair', 'held_out_prompts']
+           'load_fault', 'fetch', 'check_tokenizers', 'brings_tokenizer', 'quietly', 'load_pair', 'favour', 'scripts',
+           'Scripted', 'Dialled', 'gpt2_config', 'dialled_gpt2', 'dialled_pair', 'held_out_prompts']
 
 # %% ../nbs/06_zoo.ipynb #imports
 from contextlib import contextmanager
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property, wraps
 from pathlib import Path
 import copy, json
-import specdec, torch
+import re, specdec, torch
+from safetensors import SafetensorError
 from torch import Tensor
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
@@ -79,17 +80,33 @@ def pick_dtype(dtype='auto', # "auto", a name in `DTYPES`, or a torch dtype
     return DTYPES[dtype]
 
 # %% ../nbs/06_zoo.ipynb #fetch
+def load_fault(e:Exception, # what `from_pretrained` raised
+               name, # a hub id or a local folder
+               revision:str=None, # on the hub
+              )->Exception:
+    "The same in one line that says what to do"
+    told, what = (str(e).splitlines() or [''])[0], repr(str(name))
+    if isinstance(e, MemoryError) or isinstance(e, (RuntimeError, OSError)) and re.search('out of memory|not enough memory|allocate memory', str(e)):
+        return RuntimeError(f'there is no room in memory for {what}: take a smaller model, dtype="bfloat16" (half of float32), or another device')
+    if isinstance(e, SafetensorError): return ValueError(f'the weights of {what} are broken ({told}): fetch them again')
+    if 'trust_remote_code' in str(e): return ValueError(f'{what} brings code of its own, which is never run here: load it yourself, if you trust it, and hand the model to generate')
+    if not isinstance(e, OSError): return ValueError(f'{what} cannot be loaded ({type(e).__name__}: {told})')
+    if Path(name).is_dir(): return FileNotFoundError(f'the folder {what} does not hold all that is needed: {told}')
+    return FileNotFoundError(f'{what} (revision {revision or "main"}) is neither a folder here nor in the local cache, and the hub gave no answer: check the name and the '
+                             f'network, or fetch it on a connected machine with `hf download {name}`; load_pair() works offline ({type(e).__name__})')
+
 def fetch(kind, # `AutoModelForCausalLM`, `AutoTokenizer`
           name, # a hub id or a local folder
           revision:str=None, # on the hub
+          device=None, # of a model, which is then in eval mode
           **options # of `from_pretrained`
          ):
-    "`kind.from_pretrained(name)`; one clear line when it is not to be had"
-    try: return kind.from_pretrained(name, revision=revision, **options)
-    except OSError as e:
-        if Path(name).is_dir(): raise FileNotFoundError(f'the folder {str(name)!r} does not hold all that is needed: {str(e).splitlines()[0]}') from e
-        raise FileNotFoundError(f'{str(name)!r} (revision {revision or "main"}) is neither a folder here nor in the local cache, and the hub gave no answer: check the name and the '
-            f'network, or fetch it on a connected machine with `hf download {name}`; load_pair() works offline ({type(e).__name__})') from e
+    "`kind.from_pretrained(name)`, without pickles and without running code that comes along; one clear line when it is not to be had"
+    if kind is AutoModelForCausalLM: options = dict(use_safetensors=True) | options
+    try:
+        found = kind.from_pretrained(name, revision=revision, trust_remote_code=False, **options)
+        return found if device is None else found.to(device).eval()
+    except Exception as e: raise load_fault(e, name, revision) from e
 
 # %% ../nbs/06_zoo.ipynb #check-tokenizers
 def check_tokenizers(a, # of the target
@@ -125,13 +142,15 @@ def load_pair(target='tiny', # "tiny", "toy", a hub id or a local folder
               revision:str=None, # of both, on the hub
              )->Pair: # models in eval mode on `device`
     "A target and its draft, ready to use; with no arguments the trained pair that comes with the package"
+    for o in (target, '' if draft is None else draft):
+        if not isinstance(o, (str, Path)): raise TypeError(f'{o!r}: name a model by its hub id or its folder; models that are loaded go straight to generate')
     device = pick_device(device)
     if target == 'toy': return toy_pair(device, pick_dtype(dtype, 'cpu'))
     name = 'tiny' if target == 'tiny' and draft is None else f'{Path(target).name}/{Path(draft or "").name}'
     if target == 'tiny': target, draft, dtype = TINY/'target', draft or TINY/'draft', 'float32' if dtype == 'auto' else dtype
     if draft is None: raise ValueError(f'{target!r} has no draft of its own: name one that shares its tokenizer, as in load_pair("gpt2-large", "distilgpt2")')
     with quietly():
-        pair = [fetch(AutoModelForCausalLM, o, revision, dtype=pick_dtype(dtype, device)).to(device).eval() for o in (target, draft)]
+        pair = [fetch(AutoModelForCausalLM, o, revision, device, dtype=pick_dtype(dtype, device)) for o in (target, draft)]
         tokenizer = fetch(AutoTokenizer, target, revision)
         if brings_tokenizer(draft): check_tokenizers(tokenizer, fetch(AutoTokenizer, draft, revision), (target, draft))
     return Pair(*pair, tokenizer, name)
