@@ -18,6 +18,7 @@ def output(o, alt, files):
         if mime in d:
             name = f'index_files/figure-{len(files)}.{ext}'; files[name] = raw(d[mime])
             return f'![{alt}]({name})'
+    if '<script' in d.get('text/html', ''): return ''                                  # it would not run there
     if 'text/html' in d: return re.sub(r'<style.*?</style>\s*', '', d['text/html'], flags=re.S).strip()
     return fence(d['text/plain']) if 'text/plain' in d else ''
 
