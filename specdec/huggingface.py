@@ -159,7 +159,7 @@ def pieces(tokens, # iterable of ids
 def stream_text(target, draft, prompt, # as in `stream`
                 tokenizer, # of both models
                 **options # of `stream`
-               ): # iterator of str
+               ): # generator of str
     "Decode speculatively: the new text, piece by piece, and never half a character"
     rounds = stream(target, draft, prompt, tokenizer=tokenizer, **options)
-    return filter(None, pieces((t for r in rounds for t in r.tokens.tolist()), tokenizer))
+    return (o for o in pieces((t for r in rounds for t in r.tokens.tolist()), tokenizer) if o)

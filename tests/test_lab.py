@@ -146,7 +146,7 @@ def test_acceptance_explorer(page, pair):
     press(out, 'temperature', 'ArrowLeft', 3)
     with torch.no_grad(): z = [m(torch.tensor([pair.tokenizer('for i in range(').input_ids])).logits[0, -1].double() for m in (pair.target, pair.draft)]
     shows(out, 'alpha', overlap(*(probs(o, .7) for o in z)))
-    assert out.get_by_label('target', exact=True).count() == 0 and out.locator('img').evaluate('i => i.naturalWidth') == 600
+    assert not out.get_by_label('target', exact=True).is_visible() and out.locator('img').evaluate('i => i.naturalWidth') == 600
     button(out, 'two vectors').click()
     out.get_by_label('target', exact=True).fill('0, 0')
     sync.expect(out.get_by_role('alert')).to_contain_text('give finite numbers')
@@ -180,7 +180,7 @@ def test_speedup_explorer(page):
     press(out, 'acceptance', 'ArrowLeft', 5); press(out, 'draft length', 'ArrowRight', 2); press(out, 'verify', 'ArrowRight')
     for name, f in dict(tau=lambda: expected_tokens(.75, 6), speedup=lambda: speedup(.75, 6, .1, 1.05)).items(): shows(out, name, f())
     button(out, 'Measure').click()
-    assert button(out, 'Measure').is_disabled()
+    sync.expect(button(out, 'Measure')).to_be_disabled()
     told = out.get_by_role('status')
     sync.expect(told).to_contain_text('best measured')
     alpha, c, v = (readout(out, k) for k in ('acceptance', 'draft pass', 'verify'))
@@ -232,7 +232,7 @@ def test_race_without_the_model(page):
 def test_looks(page, shots, theme):
     "A picture of each widget is kept; nothing is wider than the page"
     page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
-    page.locator(f'body[data-jp-theme-light="{str(theme.endswith("Light")).lower()}"]').wait_for()
+    page.locator(f'body[data-jp-theme-light="{str(theme.endswith("Light")).lower()}"]').wait_for(state='attached')
     for id in ('acceptance', 'player', 'speedup', 'race'):
         out = cell(page, id)
         out.scroll_into_view_if_needed()
