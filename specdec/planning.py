@@ -192,6 +192,7 @@ def sweep(grid:list, # of `points`
     fixed = dict(max_new_tokens=max_new_tokens, runs=runs, seed=seed, inputs=sha1(repr((texts, str(device), str(dtype))).encode()).hexdigest()[:8])
     opened = lru_cache(1)(lambda name: open_pair(name, device, dtype))
     def measure(pair, temperature, rule, gamma, **kw):
+        "The rest of a point's row"
         pair = opened(pair)
         inputs = [encode(t, as_cached(pair.target), pair.tokenizer) for t in texts]
         return {**against_plain(pair, inputs, gamma, temperature, rule, max_new_tokens, runs, seed), **environment(pair.target.device, pair.target.dtype)}

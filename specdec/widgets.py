@@ -373,6 +373,7 @@ class Told(StoppingCriteria):
 def lanes(pair:Pair, ids:Tensor, gamma, temperature:float=0., seed:int=0)->dict: # name -> function of (new tokens, a `Lap`)
     "The methods that race: transformers' assistant has to be a model, and takes a constant draft length or its own schedule"
     def ours(draft, gamma):
+        "This package's rounds, one at a time"
         def run(n, lap):
             "A round at a time"
             lap.start()
@@ -394,6 +395,7 @@ def html_race(laps:dict, # name -> `Lap`
     "A bar of tokens a second and the text so far for each method"
     top = max((lap.rate for lap in laps.values()), default=0.) or 1.
     def lane(name, lap):
+        "What one method shows"
         colour = KEPT if any(k == 'kept' for k, _ in lap.pieces) else TARGET
         return (f'<p class="sd-lane"><span>{name}</span><i style="background: linear-gradient(to right, {colour} {100*lap.rate/top:.1f}%, rgba(128, 128, 128, .2) 0)"></i>'
                 f'<span>{number(name, lap.rate, 0)} tok/s, {len(lap.tokens)} of {n}</span></p>{html_text(lap.pieces)}')

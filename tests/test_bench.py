@@ -1,5 +1,5 @@
 "The benchmark's file of settings, field by field, the examples in configs/, and a run that is killed."
-import json, os, subprocess, sys, time
+import json, subprocess, sys, time
 from pathlib import Path
 import pytest, yaml
 from specdec.bench import BenchConfig, by_category, load_config, read_prompts, read_results, run_bench

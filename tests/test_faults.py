@@ -2,7 +2,6 @@
 import json, os, pickle, re, signal, subprocess, sys, time
 from pathlib import Path
 import pytest, torch, yaml
-from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 from specdec import autoregressive, cli, generate, load_pair, speculative, stream
 from specdec.bench import load_models, as_config, read_results, run_bench
@@ -10,7 +9,7 @@ from specdec.decoding import DraftFailed
 from specdec.drafting import Composite, ModelDraft, PromptLookup
 from specdec.models import HFModel
 from specdec.planning import read_rows
-from specdec.zoo import TINY, byte_tokenizer, random_gpt2
+from specdec.zoo import byte_tokenizer, random_gpt2
 
 EXE = Path(sys.executable).with_name('specdec')
 SHAPE = dict(vocab_size=256, n_positions=64, n_embd=16, n_head=2, n_layer=2, initializer_range=.3, tie_word_embeddings=False, bos_token_id=None, eos_token_id=None)

@@ -3,7 +3,6 @@ import profiles                                                          # noqa:
 import contextlib, io, json
 from functools import reduce
 from inspect import signature
-from pathlib import Path
 import pytest, yaml
 from hypothesis import event, example, given, strategies as st
 from specdec import bench, cli
