@@ -59,7 +59,7 @@ def check_rewindable(model:PreTrainedModel)->None:
     kinds = getattr(config, 'layer_types', None) or getattr(config, 'layers_block_type', None) or ()
     state = getattr(model, '_is_stateful', False) or not {*kinds} <= ATTENTION
     if state or model.config.is_encoder_decoder: raise ValueError(f'{name}: its state cannot be rolled back; give a decoder-only model with a key/value cache')
-    if getattr(config, 'is_decoder', None) is False and not any(getattr(m, 'is_causal', False) for m in model.modules()):
+    if getattr(config, 'is_decoder', None) is False and hasattr(model.base_model, 'encoder'):      # BERT and its kin; GPT-NeoX has the field too, and is causal
         raise ValueError(f'{name} looks to the right as well: set is_decoder=True in its configuration, or give a model that was trained as a decoder')
 
 class HFModel:

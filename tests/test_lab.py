@@ -154,40 +154,6 @@ def test_acceptance_explorer(page, pair):
     shows(out, 'tv', 1 - overlap(*(probs(torch.tensor(o), .7) for o in ([0., 0.], [1., -1.]))))
     assert out.get_by_role('alert').count() == 0
 
-def test_round_player(page, pair):
-    out, rounds = cell(page, 'player'), list(film(pair, 'Return the number of', seed=8, gamma=4, temperature=.7, max_new_tokens=48))
-    sync.expect(out.get_by_text(f'48 tokens in {len(rounds)} rounds')).to_be_visible()
-    def stands(at):
-        sync.expect(out.get_by_text(f'round {at//5 + 1} of {len(rounds)}, {STEPS[at % 5]}')).to_be_visible()
-    def line(name): return [float(o) for o in out.locator(f'tr[data-row="{name}"] td').all_inner_texts()]
-    stands(0)
-    for at in range(1, 4): button(out, 'forward ▶').click(); stands(at)
-    r = rounds[0]
-    for name, values in {'q': r['q'], 'p': r['p'], 'coin u': r['u']}.items(): assert line(name) == pytest.approx(values, abs=6e-4)
-    assert [out.locator(f'td .sd-{k}').count() for k in ('kept', 'rejected')] == [r['n'], r['tested'] - r['n']]
-    button(out, '◀ back').click(); stands(2)
-    play = out.locator('.widget-play button')
-    play.first.click(); stands(4)                                                       # two seconds later
-    play.first.click()
-    press(out, 'step', 'End'); stands(5*len(rounds) - 1)
-    shows(out, 'tau', 48/len(rounds), 2)
-    page.wait_for_timeout(1200); stands(5*len(rounds) - 1)                              # paused
-    said = 'Return the number of' + ''.join(''.join(o['x'][:o['n']]) + o['y'] for o in rounds)
-    assert out.locator('.sd-tail').evaluate('n => n.textContent') == said
-
-def test_speedup_explorer(page):
-    out = cell(page, 'speedup')
-    press(out, 'acceptance', 'ArrowLeft', 5); press(out, 'draft length', 'ArrowRight', 2); press(out, 'verify', 'ArrowRight')
-    for name, f in dict(tau=lambda: expected_tokens(.75, 6), speedup=lambda: speedup(.75, 6, .1, 1.05)).items(): shows(out, name, f())
-    button(out, 'Measure').click()
-    sync.expect(button(out, 'Measure')).to_be_disabled()
-    told = out.get_by_role('status')
-    sync.expect(told).to_contain_text('best measured')
-    alpha, c, v = (readout(out, k) for k in ('acceptance', 'draft pass', 'verify'))
-    assert re.search(r'α̂ ([\d.]+)', told.inner_text())[1] == f'{alpha:.2f}'
-    sync.expect(number(out, 'tau')).not_to_have_text(f'{expected_tokens(.75, 6):.3f}')
-    assert float(number(out, 'tau').inner_text()) == pytest.approx(expected_tokens(alpha, 6), rel=.06)      # the readout has two digits
-
 def raced(out):
     "Name -> tokens a second"
     return {n.get_attribute('data-name'): float(n.inner_text()) for n in out.locator('.sd-lane [data-name]').all()}

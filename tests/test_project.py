@@ -55,7 +55,7 @@ def test_the_package_does_not_need_the_tools(root):
             assert not {n.split('.')[0] for n in names} & {'fastcore', 'nbdev', 'execnb', 'pytest', 'hypothesis', 'playwright'}, p.name
 
 def test_export_and_clean_change_nothing(root, tmp_path):
-    for name in ('nbs', 'specdec'): shutil.copytree(root/name, tmp_path/name, symlinks=True, ignore=shutil.ignore_patterns('__pycache__', '.ipynb_checkpoints', 'data'))
+    for name in ('nbs', 'specdec'): shutil.copytree(root/name, tmp_path/name, symlinks=True, ignore=shutil.ignore_patterns('__pycache__', '.ipynb_checkpoints', 'tiny'))
     for name in ('settings.ini', '_quarto.yml'): shutil.copy(root/name, tmp_path)
     def state(d): return {p.relative_to(d).as_posix(): p.read_bytes() for f in ('nbs', 'specdec') for p in (d/f).rglob('*') if p.suffix in ('.ipynb', '.py')}
     before = state(tmp_path)
