@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest, torch
 from specdec import autoregressive, load_pair
 from specdec.distributions import overlap, probs
-from specdec.theory import expected_tokens, speedup
-from specdec.widgets import STEPS, film
 
 pytestmark = pytest.mark.slow
 sync = pytest.importorskip('playwright.sync_api', reason='playwright is not installed')
