@@ -541,7 +541,8 @@ def run_bench(config, # a `BenchConfig`, or a dict of its fields
             put(row); rows.append(row)
     finally:
         if file: file.close()
-        if len(rows) < len(work): print(f'stopped: {len(rows)} of {len(work)} generations are done' + f', and in {path}'*bool(rows), file=sys.stderr)
+        done = max(0, path.read_text(encoding='utf-8').count('\n') - 1) if file else 0     # an interrupt may fall between writing a row and counting it
+        if done < len(work): print(f'stopped: {done} of {len(work)} generations are done' + f', and in {path}'*bool(done), file=sys.stderr)
     return rows
 
 # %% ../nbs/11_bench.ipynb #by-category
