@@ -365,10 +365,11 @@ def one_line(error:ValidationError)->str: # all problems, with where and what wa
     "What pydantic has to say, on one line"
     def told(e):
         "One problem"
-        where, given = '.'.join(map(str, e['loc'])), e['input']
+        where, given, said = [*map(str, e['loc'])], e['input'], e['msg'].removeprefix('Value error, ').replace('Unable to extract tag using discriminator', 'Field required:')
+        if e['type'] == 'union_tag_invalid': where, given, said = [*where, 'strategy'], e['ctx']['tag'], f'it must be one of {e["ctx"]["expected_tags"]}'
         shown = f'={given!r}' if isinstance(given, (str, int, float)) else ''
-        return ': '.join(filter(None, (where + shown, e['msg'].removeprefix('Value error, ').replace('Unable to extract tag using discriminator', 'Field required:'))))
-    return '; '.join(map(told, error.errors()))
+        return ': '.join(filter(None, ('.'.join(where) + shown, said)))
+    return ' '.join('; '.join(map(told, error.errors())).splitlines())
 
 # %% ../nbs/08_control.ipynb #make-controller
 STRATEGIES = dict(fixed=Fixed, aimd=AIMD, heuristic=Heuristic, entropy=Entropy, jsd=JSD, confidence=Confidence, adaedl=AdaEDL, bandit=Bandit, cost_model=CostModel)
