@@ -7,8 +7,8 @@ __all__ = ['PARTS', 'Whole', 'Clock', 'interleave', 'tokens_per_second', 'timing
            'Watched', 'timed', 'Costs', 'pass_costs', 'merged', 'processor', 'revision', 'environment', 'interval',
            'pooled', 'acceptance', 'ways', 'new_tokens', 'verdict', 'predicted', 'compare', 'choose_gamma',
            'BenchConfig', 'as_config', 'load_config', 'Prompt', 'as_prompt', 'entries', 'prompt_files', 'read_prompts',
-           'load_models', 'inputs_of', 'plain_json', 'measured', 'read_results', 'check_output', 'run_bench', 'summary',
-           'by_category']
+           'load_models', 'inputs_of', 'plain_json', 'measured', 'read_results', 'check_writable', 'check_output',
+           'run_bench', 'summary', 'by_category']
 
 # %% ../nbs/11_bench.ipynb #imports
 import json, os, platform, re, subprocess, sys, time
@@ -509,13 +509,21 @@ def read_results(path)->tuple: # the first line, a dict; the others, a list
     return head, rows
 
 # %% ../nbs/11_bench.ipynb #run-bench
-def check_output(path:Path, force:bool)->None:
-    "Say before the work, and not after it, that the results cannot be written"
+def check_writable(path:Path, # None: nothing to write
+                   name=None, # what the message calls it; None: the path
+                  )->None:
+    "Say before the work, and not after it, that a file cannot be written"
+    if path is None: return
     there = path.is_file()
-    if there and not force: raise FileExistsError(f'output={str(path)!r}: there is such a file, and it is kept; choose another name, or allow to overwrite it (force, --force)')
     try: path.open('a').close()                                                           # the only way to know
-    except (OSError, ValueError): raise ValueError(f'output={str(path)!r}: it is a folder, or its folder does not exist or cannot be written to') from None
+    except (OSError, ValueError): raise ValueError(f'{name or path}: it is a folder, or its folder does not exist or cannot be written to') from None
     if path.is_file() and not there: path.unlink()
+
+def check_output(path:Path, force:bool)->None:
+    "The same, and a file that is there is kept unless `force`"
+    name = f'output={str(path)!r}'
+    if path.is_file() and not force: raise FileExistsError(f'{name}: there is such a file, and it is kept; choose another name, or allow to overwrite it (force, --force)')
+    check_writable(path, name)
 
 def run_bench(config, # a `BenchConfig`, or a dict of its fields
               pair=None, # models to use instead of those that `config` names
