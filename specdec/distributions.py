@@ -36,7 +36,7 @@ def keep_top_p(z:Tensor, # logits, [..., V]
     "The smallest set of most likely tokens that holds at least `top_p` of the mass (Holtzman et al., 2020)"
     s, order = z.sort(descending=True, stable=True)
     before = s.softmax(-1).cumsum(-1) - s.softmax(-1) # mass of the tokens ranked above
-    drop = torch.zeros_like(z, dtype=torch.bool).scatter(-1, order, before >= top_p)
+    drop = torch.zeros_like(z, dtype=torch.bool).scatter(-1, order, before >= max(float(top_p), 1e-30)) # a smaller one would be 0 in float32
     return z.masked_fill(drop, -math.inf)
 
 # %% ../nbs/00_distributions.ipynb #min-p
@@ -74,7 +74,7 @@ def probs(logits:Tensor, # scores of a model, [..., V]
     if temperature == 0:
         sick = z.isnan().any(-1, keepdim=True)
         return one_hot(z.argmax(-1), z.shape[-1], z.dtype).masked_fill(sick, math.nan)
-    T = min(max(temperature, 1e-30), 1e30) # beyond these the limit is reached
+    T = min(max(float(temperature), 1e-30), 1e30) # beyond these the limit is reached
     z = (z - z.amax(-1, keepdim=True)) / T # no overflow: the largest is 0
     if top_k: z = keep_top_k(z, top_k)
     if top_p < 1: z = keep_top_p(z, top_p)

@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['DTYPES', 'TINY', 'BOOST', 'SHAPES', 'Pair', 'random_gpt2', 'byte_tokenizer', 'toy_pair', 'pick_device', 'pick_dtype',
-           'load_fault', 'fetch', 'check_tokenizers', 'brings_tokenizer', 'quietly', 'load_pair', 'favour', 'scripts',
-           'Scripted', 'Dialled', 'gpt2_config', 'dialled_gpt2', 'dialled_pair', 'held_out_prompts']
+           'load_fault', 'hub_answers', 'fetch', 'check_tokenizers', 'brings_tokenizer', 'quietly', 'load_pair',
+           'favour', 'scripts', 'Scripted', 'Dialled', 'gpt2_config', 'dialled_gpt2', 'dialled_pair',
+           'held_out_prompts']
 
 # %% ../nbs/06_zoo.ipynb #imports
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ import copy, json
 import re, specdec, torch
 from safetensors import SafetensorError
 from torch import Tensor
+from huggingface_hub import model_info
+from huggingface_hub.errors import HfHubHTTPError
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from transformers.utils import logging
@@ -92,8 +95,17 @@ def load_fault(e:Exception, # what `from_pretrained` raised
     if 'trust_remote_code' in str(e): return ValueError(f'{what} brings code of its own, which is never run here: load it yourself, if you trust it, and hand the model to generate')
     if not isinstance(e, OSError): return ValueError(f'{what} cannot be loaded ({type(e).__name__}: {told})')
     if Path(name).is_dir(): return FileNotFoundError(f'the folder {what} does not hold all that is needed: {told}')
-    return FileNotFoundError(f'{what} (revision {revision or "main"}) is neither a folder here nor in the local cache, and the hub gave no answer: check the name and the '
-                             f'network, or fetch it on a connected machine with `hf download {name}`; load_pair() works offline ({type(e).__name__})')
+    if not re.fullmatch(r'\w[\w.-]*(/\w[\w.-]*)?', str(name)): return FileNotFoundError(f'{what}: there is no such folder, and on the hub names look like gpt2 or owner/name; load_pair() needs neither')
+    return FileNotFoundError(f'{what} (revision {revision or "main"}) is neither a folder here nor in the local cache, and was not to be had from the hub: check the name and the '
+                             f'network, or run `specdec download --model {name}` on a connected machine and give the folder; load_pair() works offline ({type(e).__name__})')
+
+def hub_answers(name, # a hub id
+                revision:str=None)->bool:
+    "Has the hub anything to say of a model? One try of a few seconds, where `from_pretrained` alone would try for half a minute"
+    try: model_info(str(name), revision=revision, timeout=3)
+    except HfHubHTTPError: return True # a refusal is an answer
+    except Exception: return False # no network, offline mode, or no name that a hub could know
+    return True
 
 def fetch(kind, # `AutoModelForCausalLM`, `AutoTokenizer`
           name, # a hub id or a local folder
@@ -103,8 +115,9 @@ def fetch(kind, # `AutoModelForCausalLM`, `AutoTokenizer`
          ):
     "`kind.from_pretrained(name)`, without pickles and without running code that comes along; one clear line when it is not to be had"
     if kind is AutoModelForCausalLM: options = dict(use_safetensors=True) | options
+    here = Path(name).is_dir() or not hub_answers(name, revision) # then the network is not asked again
     try:
-        found = kind.from_pretrained(name, revision=revision, trust_remote_code=False, **options)
+        found = kind.from_pretrained(name, revision=revision, local_files_only=here, trust_remote_code=False, **options)
         return found if device is None else found.to(device).eval()
     except Exception as e: raise load_fault(e, name, revision) from e
 

@@ -1,7 +1,8 @@
 """What must hold on every version of transformers and torch that the package says it supports. Needs the package and nothing else.
 
     python tests/versions/core_checks.py [name ...]"""
-import os, random, sys, warnings
+import os, random, runpy, sys, warnings
+from pathlib import Path
 os.environ.setdefault('HF_HUB_OFFLINE', '1')
 from copy import deepcopy
 import torch, transformers
@@ -176,6 +177,10 @@ def check_pair():
     out = generate(pair.target, pair.draft, ids, 40, tokenizer=pair.tokenizer)
     same(out.tokens, greedy(pair.target, ids, max_new_tokens=40, eos_token_id=None)[0, ids.shape[1]:])
     assert out.stats.kept and ''.join(stream_text(pair.target, pair.draft, ids, pair.tokenizer, max_new_tokens=40)) == out.text
+
+def check_script():
+    "What a user writes: plain transformers code, and one line of specdec in it"
+    runpy.run_path(str(Path(__file__).with_name('plain_script.py')), run_name='__main__')
 
 CHECKS = {k.removeprefix('check_'): f for k, f in list(globals().items()) if k.startswith('check_')}
 

@@ -1,43 +1,49 @@
 """Core checks against the versions that people have: an environment for each Python and torch, in it one transformers after another, and a table at the end.
 
-    python tests/versions/run.py                                                          # all of them: about an hour, 6 GB where torch comes with CUDA
-    python tests/versions/run.py --python 3.11 --torch newest --transformers 5.0 newest   # what CI runs
+    python tests/versions/run.py                                                    # all of them: an hour and more, and up to 6 GB at a time where torch comes with CUDA
+    python tests/versions/run.py --python 3.11 --torch 2.6 --transformers 5.0 newest
+    python tests/versions/run.py --record tests/versions/results.csv                # and keep the outcomes, which chapter 10 of the docs shows
 
-Needs the network. pip takes its index from its own configuration; point it at a CPU build of torch where the default brings gigabytes."""
-import argparse, os, re, shutil, subprocess, sys, tempfile
+Needs the network: exit code 3 if that alone was missing, 1 if anything failed. pip takes its index from its own configuration; point it at a CPU
+build of torch where the default brings gigabytes."""
+import argparse, csv, os, re, shutil, subprocess, sys, tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PYTHONS, TORCHES, TRANSFORMERS = ('3.10', '3.11', '3.12', '3.13'), ('2.6', 'newest'), ('5.0', '5.4', '5.12', '5.17', 'newest')
+COLUMNS = 'python', 'torch', 'transformers', 'outcome'
+CUT_OFF = 'NewConnectionError|NameResolutionError|ConnectTimeoutError|ReadTimeoutError|ProxyError|Network is unreachable'
+NO_NETWORK = 'not tried: the package index gave no answer'
 
 def run(*cmd, **kw): return subprocess.run([*map(str, cmd)], capture_output=True, text=True, **kw)
 
 def interpreter(version):
-    "The path of Python `version`, or None where there is none"
-    for name in (f'python{version}', 'python3', sys.executable):
+    "The path of Python `version`, or None where there is none; those that pyenv keeps are found as well"
+    kept = Path(os.environ.get('PYENV_ROOT') or Path.home()/'.pyenv')/'versions'
+    for name in (f'python{version}', 'python3', sys.executable, *kept.glob(f'{version}.*/bin/python')):
         path = shutil.which(name)
         if path and run(path, '-c', 'import sys; print("%d.%d" % sys.version_info[:2])').stdout.strip() == version: return path
 
+def pip(python, *args):
+    "Run pip, and say in one line why it did not work (None: it did)"
+    done = run(python, '-m', 'pip', '--disable-pip-version-check', '--retries', 2, *args)
+    if not done.returncode: return None
+    errors = [l for l in done.stderr.splitlines() if l.startswith('ERROR')] or ['ERROR: pip failed']
+    gave_up = re.search(r'from versions: none|Max retries|No matching distribution', '\n'.join(errors))
+    return NO_NETWORK if gave_up and re.search(CUT_OFF, done.stdout + done.stderr) else errors[-1]
+
 def build_wheel(out):
-    "The package as a user gets it, built from a copy"
+    "The package as a user gets it, built from a copy; an error in one line, or None"
     with tempfile.TemporaryDirectory() as src:
         shutil.copytree(ROOT/'specdec', f'{src}/specdec', ignore=shutil.ignore_patterns('__pycache__'))
         for n in 'settings.ini setup.py MANIFEST.in README.md LICENSE CHANGELOG.md constraints.txt'.split(): shutil.copy(ROOT/n, src)
-        done = run(sys.executable, '-m', 'pip', 'wheel', '--quiet', '--no-deps', '-w', out, src)
-    if done.returncode: sys.exit(f'the wheel cannot be built: {done.stderr.strip()[-500:]}')
-    return next(Path(out).glob('*.whl'))
+        return pip(sys.executable, 'wheel', '--no-deps', '-w', out, src)
 
 def wanted(name, version): return name if version == 'newest' else f'{name}=={version}' + ('' if version.count('.') > 1 else '.*')
 
-def install(python, *what):
-    "Install, and say in one line why it did not work (None: it did)"
-    done = run(python, '-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--upgrade', *what)
-    errors = [l for l in done.stderr.splitlines() if 'ERROR' in l]
-    return (errors or ['ERROR: pip failed'])[-1] if done.returncode else None
-
 def check(python, cwd):
-    "Run the core checks: versions, and what failed"
+    "Run the core checks: the versions that were at work, and what failed"
     out = run(python, HERE/'core_checks.py', cwd=cwd, env={**os.environ, 'PYTHONPATH': '', 'OMP_NUM_THREADS': '1'})
     print(out.stdout, end='', flush=True)
     head = re.search(r'^Python (\S+)  torch (\S+)  transformers (\S+)$', out.stdout, re.M)
@@ -45,25 +51,41 @@ def check(python, cwd):
     passed, failed = (re.findall(rf'^{word} +(\w+)', out.stdout, re.M) for word in ('ok', 'FAIL'))
     return head.groups(), f'{len(passed)} ok' if passed and not out.returncode else f'FAIL: {", ".join(failed) or "stopped"}'
 
+def outcomes(pythons, torches, transformers):
+    "One row after another: versions, and 'N ok' or what was in the way"
+    with tempfile.TemporaryDirectory() as work:
+        error = build_wheel(work)
+        for version in pythons:
+            python = interpreter(version)
+            for torch in torches:
+                mine = Path(work)/'env'/('Scripts/python.exe' if os.name == 'nt' else 'bin/python')
+                if python and not error: subprocess.run([python, '-m', 'venv', '--clear', Path(work)/'env'], check=True)
+                for t in transformers:
+                    wrong = error or (pip(mine, 'install', '--upgrade', next(Path(work).glob('*.whl')), wanted('torch', torch), wanted('transformers', t)) if python else 'no such Python here')
+                    yield ((version, torch, t), wrong) if wrong else check(mine, work)
+
+def passed(verdict): return bool(re.fullmatch(r'\d+ ok', verdict))
+
+def record(path, rows):
+    "Write `rows` that ran into the CSV file, in place of earlier ones of the same versions"
+    old = {tuple(r[k] for k in COLUMNS[:3]): r['outcome'] for r in csv.DictReader(path.open(encoding='utf-8'))} if path.exists() else {}
+    new = old | {v: verdict for v, verdict in rows if passed(verdict) or verdict.startswith('FAIL')}
+    def by_number(v): return [tuple(map(int, re.findall(r'\d+', o))) for o in v]
+    with path.open('w', encoding='utf-8', newline='') as f:
+        csv.writer(f, lineterminator='\n').writerows([COLUMNS, *((*v, new[v]) for v in sorted(new, key=by_number))])
+
 def main():
-    "Build the environments, run the checks, print the table; exit code 1 unless all passed"
+    "Build the environments, run the checks, print the table"
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (('python', PYTHONS), ('torch', TORCHES), ('transformers', TRANSFORMERS)): ap.add_argument(f'--{name}', nargs='+', default=default)
+    ap.add_argument('--record', type=Path, metavar='FILE')
     args, rows = ap.parse_args(), []
-    with tempfile.TemporaryDirectory() as work:
-        wheel = build_wheel(work)
-        for version in args.python:
-            python = interpreter(version)
-            if not python: rows.append(((version, '-', '-'), 'no such Python here')); continue
-            for torch in args.torch:
-                env = Path(work)/'env'
-                subprocess.run([python, '-m', 'venv', '--clear', env], check=True)
-                mine = env/('Scripts/python.exe' if os.name == 'nt' else 'bin/python')
-                for transformers in args.transformers:
-                    error = install(mine, wheel, wanted('torch', torch), wanted('transformers', transformers))
-                    rows.append(((version, torch, transformers), error) if error else check(mine, work))
+    for row in outcomes(args.python, args.torch, args.transformers):
+        rows.append(row)
+        if args.record: record(args.record, rows)
     print('\n| Python | torch | transformers | core checks |\n| --- | --- | --- | --- |')
     for versions, verdict in rows: print('| ' + ' | '.join([*versions, verdict]) + ' |')
-    return not all(re.fullmatch(r'\d+ ok', verdict) for _, verdict in rows)
+    bad = {verdict for _, verdict in rows if not passed(verdict)}
+    return 3 if bad == {NO_NETWORK} else bool(bad)
 
 if __name__ == '__main__': sys.exit(main())
