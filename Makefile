@@ -20,8 +20,8 @@ help:
 	@echo 'make execute  run the notebooks and save their outputs (NB="nbs/...": only these)'
 	@echo 'make check    what is committed is what the notebooks say; imports point down; no lint'
 	@echo 'make experiments   measure the experiments again, into results/, and compare (NAME=temperature: only this one)'
-	@echo 'make versions      the core checks on other versions of Python, torch and transformers'
-	@echo 'make fuzz          the long profile of the property tests'
+	@echo 'make versions      the core checks on other versions of Python, torch and transformers (ARGS="--python 3.12": only these)'
+	@echo 'make fuzz          the long profile of the property tests (SEED=7: this one)'
 	@echo 'make train    train the embedded pair again: hours'
 	@echo 'make clean    remove what the other targets made, .venv too'
 
@@ -62,10 +62,10 @@ experiments experiment: .venv/dev
 	$(RUN) python tools/experiments.py $(NAME)
 
 versions: .venv/dev
-	$(RUN) python tests/versions/run.py $(ARGS)
+	$(RUN) python tests/versions/run.py --record tests/versions/results.csv $(ARGS)
 
 fuzz: .venv/dev
-	$(TEST) HYPOTHESIS_PROFILE=long python -m pytest -q tests/test_properties.py tests/test_fuzz.py
+	$(TEST) HYPOTHESIS_PROFILE=long python -m pytest -q tests/test_properties.py tests/test_fuzz.py $(if $(SEED),--hypothesis-seed=$(SEED)) --hypothesis-show-statistics
 
 execute: .venv/dev
 	$(RUN) python tools/execute.py $(NB)

@@ -17,10 +17,10 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         self.asked.append((self.path, self.headers.get('authorization')))
-        api = re.match(r'/api/(model|dataset)s/(.+?)/(?:revision|tree)/([^/?]+)', self.path)
+        api = re.match(r'/api/(model|dataset)s/([^/]+/[^/?]+)(?:/(?:revision|tree)/([^/?]+))?', self.path)
         file = re.match(r'/(datasets/)?(.+?)/resolve/([^/]+)/(.+)', self.path)
         kind, repo, revision = api.groups() if api else ('dataset' if file[1] else 'model', file[2], file[3])
-        key = f'{kind}/{repo}'
+        key, revision = f'{kind}/{repo}', revision or 'main'
         if key not in self.files: return self.answer(404, X_Error_Code='RepoNotFound')
         if key in self.gated and self.headers.get('authorization') != f'Bearer {self.token}': return self.answer(403, X_Error_Code='GatedRepo')
         if revision not in ('main', COMMIT): return self.answer(404, X_Error_Code='RevisionNotFound')

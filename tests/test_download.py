@@ -2,6 +2,7 @@
 import os, subprocess, sys
 from pathlib import Path
 import hub, pytest
+from specdec.zoo import byte_tokenizer, random_gpt2
 
 EXE = Path(sys.executable).with_name('specdec')
 FILES = {'model/acme/small': {'config.json': b'{}', 'model.safetensors': b'weights' * 1000, 'pytorch_model.bin': b'pickle'},
@@ -12,10 +13,13 @@ FILES = {'model/acme/small': {'config.json': b'{}', 'model.safetensors': b'weigh
 def served():
     with hub.serving(files=FILES, gated={'model/acme/closed'}, token='sesame') as s: yield s
 
-def download(served, cwd, *args, **env):
+def run(cmd, cwd, endpoint, **env):
+    "Run a command that believes the hub to be at `endpoint`, with a cache of its own in `cwd`"
     clean = {k: v for k, v in os.environ.items() if k not in ('HF_TOKEN', 'HUGGING_FACE_HUB_TOKEN')}
-    return subprocess.run([EXE, 'download', *args], cwd=cwd, capture_output=True, text=True, timeout=120,
-                          env={**clean, 'HF_HUB_OFFLINE': '0', 'HF_ENDPOINT': served[0], 'HF_HOME': str(cwd/'home'), 'HF_HUB_DISABLE_XET': '1', 'COLUMNS': '200', **env})
+    return subprocess.run(cmd, cwd=cwd, capture_output=True, text=True, timeout=300,
+                          env={**clean, 'HF_HUB_OFFLINE': '0', 'HF_ENDPOINT': endpoint, 'HF_HOME': str(cwd/'home'), 'HF_HUB_DISABLE_XET': '1', 'COLUMNS': '200', **env})
+
+def download(served, cwd, *args, **env): return run([EXE, 'download', *args], cwd, served[0], **env)
 
 def one_line(r): return [l for l in r.stderr.splitlines() if l.startswith('specdec:')]
 
@@ -61,3 +65,26 @@ def test_an_interrupted_download_goes_on(served, tmp_path):
     r = download(served, tmp_path, '--model', 'acme/small')
     assert r.returncode == 0, r.stderr
     assert (tmp_path/'small/model.safetensors').read_bytes() == FILES['model/acme/small']['model.safetensors']
+
+LOAD = """
+import sys, time
+from specdec import load_pair
+for name in sys.argv[1:]:
+    started = time.monotonic()
+    try: pair = load_pair(name, name); said = f'{pair.name}: {pair.target.num_parameters()}'
+    except Exception as e: said = f'{type(e).__name__}: {e}'
+    print(f'{time.monotonic() - started:.1f}', said)
+"""
+
+def test_a_pair_from_the_hub_then_from_the_cache_and_a_missing_one_at_once(tmp_path):
+    "With a hub, and with none that answers, though nobody has set HF_HUB_OFFLINE"
+    random_gpt2(1, vocab_size=256, n_positions=16, n_embd=8, n_head=2, n_layer=1).save_pretrained(tmp_path/'m'); byte_tokenizer().save_pretrained(tmp_path/'m')
+    with hub.serving(files={'model/acme/m': {f.name: f.read_bytes() for f in (tmp_path/'m').iterdir()}}) as (alive, cls):
+        there = run([sys.executable, '-c', LOAD, 'acme/m', 'acme/none'], tmp_path, alive)
+        assert cls.asked and not any('pytorch_model' in path and '.json' not in path for path, _ in cls.asked)
+    alone = run([sys.executable, '-c', LOAD, 'acme/m', 'acme/none'], tmp_path, 'http://127.0.0.1:9')
+    for r in (there, alone):
+        assert not r.returncode and 'Retry' not in r.stderr, r.stderr
+        (_, loaded), (seconds, refused) = (line.split(' ', 1) for line in r.stdout.splitlines())
+        assert loaded.startswith('m/m: ')
+        assert refused.startswith("FileNotFoundError: 'acme/none'") and '`specdec download --model acme/none`' in refused and float(seconds) < 10, (seconds, refused)
