@@ -40,7 +40,7 @@ def estimates(r):
     if 'kept' in r and 'alpha_hat' not in r and r['tested']: r = dict(r, alpha_hat=(a := r['kept']/r['tested']), alpha_se=sqrt(a*(1 - a)/r['tested']))
     out = {k: (r[k], r[se]) for k, se in ERRORS.items() if k in r}
     if 'tie' in r: out['tie'] = r['tie'], sqrt(r['tie'])
-    if 'tau' in r:
+    if 'tau' in r and 'alpha_hat' in out:
         a, se = out['alpha_hat']
         rounds = r.get('rounds') or a * a*(1 - a)/se**2 / (r['tau'] - 1) if se else inf
         out['tau'] = r['tau'], sqrt(r['tau']*(r['tau'] - 1)/rounds)             # the variance of a geometric number: the largest it can be
