@@ -50,7 +50,8 @@ def verdict(a, b):
     "Two rows of one point: (same, within or apart, what is apart)"
     equal = all(isclose(a[k], b.get(k, inf), rel_tol=1e-9) if isinstance(a[k], float) and isinstance(b.get(k), float) else a[k] == b.get(k) for k in a if not CLOCK.search(k))
     x, y = estimates(a), estimates(b)
-    apart = [f'{k} {x[k][0]:.3f} committed, {y[k][0]:.3f} measured' for k in x if abs(x[k][0] - y[k][0]) > max(.01, 4*hypot(x[k][1], y[k][1]))]
+    apart = [f'{k} {x[k][0]:.3f} committed, {y[k][0]:.3f} measured' for k in x if k in y and abs(x[k][0] - y[k][0]) > max(.01, 4*hypot(x[k][1], y[k][1]))]
+    apart += [f'{k} in one of the two only' for k in sorted(x.keys() ^ y.keys())]
     apart += [f'{k} {a[k]:g} committed, {b[k]:g} measured' for k in EXACT if k in a and a[k] != b[k]]
     apart += [f'{k} {a[k]:.2f} committed, {b[k]:.2f} measured' for k in SPEEDUPS if k in a and not 1/FACTOR <= b[k]/a[k] <= FACTOR]
     return 'apart' if apart else 'same' if equal else 'within', apart
