@@ -1,5 +1,5 @@
 "What goes wrong outside the program: the disk, the files, the memory, the user who stops it. Each ends in a line, and what was done is kept."
-import json, os, pickle, re, signal, subprocess, sys, time
+import json, os, pickle, re, shutil, signal, subprocess, sys, time
 from pathlib import Path
 import pytest, torch, yaml
 from transformers import AutoModelForCausalLM
@@ -186,6 +186,16 @@ def test_ctrl_c_in_the_demo(tmp_path):
     started = time.monotonic()
     code, _ = interrupted(['demo', '--tokens', 200, '--runs', 200, '--json', 'd.json'], lambda: time.monotonic() > started + 20, tmp_path)
     assert code == 130 and not list(tmp_path.iterdir())
+
+# The network
+@pytest.mark.skipif(not shutil.which('unshare') or subprocess.run(['unshare', '-rn', 'true']).returncode, reason='a process cannot be cut off from the network here')
+def test_with_the_network_cut(tmp_path):
+    "In a process that has no network at all, and does not know: the demo runs, and a model that would have to be fetched is refused at once"
+    def cut_off(*cmd): return subprocess.run(['unshare', '-rn', *cmd], cwd=tmp_path, capture_output=True, text=True, timeout=300, env={k: v for k, v in os.environ.items() if k != 'HF_HUB_OFFLINE'})
+    r = cut_off(EXE, 'demo', '--tokens', '16', '--runs', '1', '--json', 'd.json')
+    assert r.returncode == 0 and json.loads((tmp_path/'d.json').read_text())['identical'], r.stderr
+    r = cut_off(EXE, 'bench', '--target', 'acme/none', '--draft', 'acme/none')
+    assert r.returncode == 1 and 'Retry' not in r.stderr and [l for l in r.stderr.splitlines() if '`specdec download --model acme/none`' in l], r.stderr
 
 # Secrets
 def test_the_token_is_read_in_one_place(root):
