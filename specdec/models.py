@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['ATTENTION', 'KERNELS', 'CACHE', 'LARGE', 'ACTIVATIONS', 'CachedLM', 'check_room', 'check_rollback', 'evaluating',
            'check_rewindable', 'HFModel', 'split_columns', 'rows_of', 'packed', 'padded', 'merged', 'can_pack',
-           'kernels_for', 'fastest', 'Product', 'is_plain_gpt2', 'GPT2Weights', 'weights_of', 'lean', 'attend',
-           'StaticGPT2', 'GraphedGPT2', 'as_cached']
+           'kernels_for', 'fastest', 'Product', 'is_plain_gpt2', 'trim_heap', 'GPT2Weights', 'weights_of', 'lean',
+           'attend', 'StaticGPT2', 'GraphedGPT2', 'as_cached']
 
 # %% ../nbs/05_models.ipynb #imports
-import inspect
+import ctypes, inspect, sys
 from contextlib import contextmanager
 from copy import copy
 from functools import lru_cache, partial
@@ -184,6 +184,10 @@ def is_plain_gpt2(model)->bool:
             and all(type(m).__module__.startswith(('torch.nn', 'transformers.')) and not m._forward_hooks and not m._forward_pre_hooks for m in model.modules())
             and len({(p.device, p.dtype) for p in model.parameters()}) == 1 and model.dtype.is_floating_point)
 
+def trim_heap()->None:
+    "Hand freed memory back to the system: glibc keeps freed blocks for itself, and they would count twice"
+    if sys.platform == 'linux': getattr(ctypes.CDLL(None), 'malloc_trim', lambda pad: None)(0)
+
 class GPT2Weights:
     "The weights of a GPT-2, laid out for the products that `StaticGPT2` makes"
     @torch.inference_mode(False)
@@ -202,7 +206,7 @@ class GPT2Weights:
         def product(m, order=lambda w: w):
             "The product of layer `m`, its columns in `order`"
             f = Product(order(m.weight.detach()), order(m.bias.detach()), S, kernels, large)
-            if consume: m.weight.data = m.weight.new_empty(0)
+            if consume: m.weight.data = m.weight.new_empty(0); trim_heap()
             return f
         def by_share(w): return w.unflatten(-1, (3, S, -1)).transpose(-3, -2).flatten(-3)      # q, k, v of the same heads side by side
         def norm(m): return (c.n_embd,), m.weight.detach(), m.bias.detach(), m.eps
