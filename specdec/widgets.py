@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['STEPS', 'PROMPT', 'NAMED', 'TARGETS', 'DEVICES', 'fault', 'Live', 'Stopped', 'Job', 'picture', 'number', 'shown',
-           'table', 'field', 'dial', 'row', 'Lab', 'acceptance_view', 'numbers', 'last_rows', 'AcceptanceExplorer',
-           'Coins', 'film', 'html_text', 'emitted', 'html_step', 'RoundPlayer', 'speedup_view', 'measure',
-           'SpeedupExplorer', 'Lap', 'Told', 'lanes', 'html_race', 'missing', 'open_pair', 'here', 'Race', 'ended']
+           'table', 'field', 'dial', 'choice', 'row', 'Lab', 'acceptance_view', 'numbers', 'last_rows',
+           'AcceptanceExplorer', 'Coins', 'film', 'html_text', 'emitted', 'html_step', 'RoundPlayer', 'speedup_view',
+           'measure', 'SpeedupExplorer', 'Lap', 'Told', 'lanes', 'html_race', 'missing', 'open_pair', 'here', 'Race',
+           'ended']
 
 # %% ../nbs/14_widgets.ipynb #imports
 import html
@@ -129,6 +130,10 @@ def dial(label:str, value, low, high, step=1)->W.Widget:
     "A slider, for whole numbers when `step` is one"
     return field(label, value, W.IntSlider if isinstance(step, int) else W.FloatSlider, min=low, max=high, step=step)
 
+def choice(label:str, value, options)->W.Widget:
+    "Buttons of which one is down"
+    return W.ToggleButtons(options=options, value=value, description=label, style=dict(description_width='7em', button_width='auto'), layout=W.Layout(display='flex', flex_flow='row'))
+
 def row(*controls)->W.HBox:
     "Side by side while there is room"
     return W.HBox(controls, layout=W.Layout(flex_flow='row wrap'))
@@ -170,7 +175,7 @@ class AcceptanceExplorer(Lab):
                  pair:Pair=None, # None: the trained pair, loaded when it is first needed
                 ):
         self.given, self.rows = pair, lru_cache(16)(lambda text: last_rows(self.pair, text))
-        self.source = field('logits of', 'two vectors', W.ToggleButtons, '40em', options=['two vectors', 'a real text'])
+        self.source = choice('logits of', 'two vectors', ['two vectors', 'a real text'])
         self.p, self.q = (field(k, ', '.join(f'{o:g}' for o in z)) for k, z in (('target', p_logits), ('draft', q_logits)))
         self.text, self.temperature = field('text', text), dial('temperature', 1., 0., 5., .1)
         self.source.observe(self.choose, 'value'); self.choose()
@@ -438,14 +443,14 @@ class Race(W.VBox):
         self.pairs, self.loaded, self.painted = pairs, {}, 0.
         def drop(label, options): return field(label, options[0], W.Dropdown, options=options)
         self.target, self.draft, self.alpha = drop('target', [*pairs, *TARGETS]), drop('draft', ['its own']), dial('dialled α', .7, 0., 1., .05)
-        self.device, self.dtype = field('device', pick_device().type, W.ToggleButtons, 'auto', options=[*filter(here, DEVICES)]), drop('dtype', ['auto', *DTYPES])
+        self.device, self.dtype = choice('device', pick_device().type, [*filter(here, DEVICES)]), drop('dtype', ['auto', *DTYPES])
         self.absent = [W.Button(description=f'{o}: none here', disabled=True) for o in DEVICES if not here(o)]
         self.gamma, self.control = dial('draft length γ', 4, 1, 16), drop('controller', [*STRATEGIES])
         self.temperature, self.length = dial('temperature', 0., 0., 2., .1), dial('new tokens', 64, 8, 256)
         self.prompt = field('prompt', PROMPT, W.Textarea, '48em', rows=2)
         self.job, self.view = Job('Run', self.run), W.HTML()
         self.target.observe(self.choose, 'value'); self.choose()
-        super().__init__([row(self.target, self.draft, self.alpha, self.device, *self.absent, self.dtype, self.gamma, self.control, self.temperature, self.length, self.prompt), self.job, self.view])
+        super().__init__([row(self.device, *self.absent), row(self.target, self.draft, self.alpha, self.dtype, self.control, self.gamma, self.temperature, self.length, self.prompt), self.job, self.view])
 
     def choose(self, change=None)->None:
         "The drafts of this target"
