@@ -11,7 +11,7 @@ __all__ = ['STYLES', 'NAMES', 'PICKLED', 'BACKENDS', 'Target', 'Draft', 'Backend
            'sweep']
 
 # %% ../nbs/15_cli.ipynb #imports
-import json, os, sys
+import json, os, re, sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -275,8 +275,9 @@ def main(args:list=None): # None: from the terminal
     try: code = app(args, standalone_mode=False)
     except Usage as e: end(2, e)
     except KeyboardInterrupt: end(130, 'stopped')
-    except (ValueError, OSError, RuntimeError) as e: end(1, e)
-    except MemoryError: end(1, 'there is no room in memory: take fewer or shorter texts, a smaller model, or --dtype bfloat16')
+    except (ValueError, OSError, RuntimeError, MemoryError) as e:
+        full = isinstance(e, MemoryError) or re.search('out of memory|not enough memory|allocate memory', str(e))       # the last three in torch's words
+        end(1, 'there is no room in memory: take fewer or shorter texts, a smaller model, or --dtype bfloat16' if full else e)
     except Exception as e:
         if not hasattr(e, 'format_message'): raise                           # a fault of ours: show all of it
         end(e.exit_code, e.format_message())

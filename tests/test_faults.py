@@ -123,6 +123,14 @@ def test_no_room_to_load(folder, fault, monkeypatch, capsys):
         m.setattr(torch.nn.Module, 'to', full)                           # it fits in memory, and not on the device
         refused(lambda: load_pair(folder, folder), repr(str(folder)), 'smaller model')
 
+def test_no_room_in_the_middle_of_the_work(monkeypatch, capsys):
+    "Whatever runs out of memory, and wherever, the line says what to try"
+    for fault in (MemoryError(), torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2 GiB.'), RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")):
+        def full(*args, **kw): raise fault
+        monkeypatch.setattr('specdec.zoo.dialled_pair', full)
+        code, lines = main(capsys, 'bench', '--backend', 'dialled')
+        assert code == 1 and len(lines) == 1 and 'no room in memory' in lines[0] and 'bfloat16' in lines[0], lines
+
 # Models that misbehave
 @pytest.mark.parametrize('settings', [{}, dict(temperature=1.), dict(temperature=.5, top_k=3, top_p=.9)], ids=str)
 @pytest.mark.parametrize('wrap', [lambda m: m, HFModel], ids=['static', 'transformers'])
@@ -195,7 +203,7 @@ def test_with_the_network_cut(tmp_path):
     r = cut_off(EXE, 'demo', '--tokens', '16', '--runs', '1', '--json', 'd.json')
     assert r.returncode == 0 and json.loads((tmp_path/'d.json').read_text())['identical'], r.stderr
     r = cut_off(EXE, 'bench', '--target', 'acme/none', '--draft', 'acme/none')
-    assert r.returncode == 1 and 'Retry' not in r.stderr and [l for l in r.stderr.splitlines() if '`specdec download --model acme/none`' in l], r.stderr
+    assert r.returncode == 2 and 'Retry' not in r.stderr and [l for l in r.stderr.splitlines() if '`specdec download --model acme/none`' in l], r.stderr
 
 # Secrets
 def test_the_token_is_read_in_one_place(root):
