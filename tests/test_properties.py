@@ -4,7 +4,7 @@ from copy import deepcopy
 from functools import lru_cache
 from itertools import count
 import numpy as np, pytest, torch
-from hypothesis import assume, event, given, strategies as st
+from hypothesis import assume, event, given, settings, strategies as st
 from transformers import LlamaConfig, LlamaForCausalLM, LogitsProcessorList, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 from specdec.control import STRATEGIES, make_controller
 from specdec.decoding import Generation, autoregressive, generate, stream
@@ -142,6 +142,7 @@ def test_greedy_text_counts_and_caches(o):
     assert torch.random.get_rng_state().equal(before)
     event('kept ' + ('none' if not sum(r.n for r in rounds) else 'all' if all(r.n == len(r.x) for r in rounds) else 'some'))
 
+@settings(max_examples=max(200, settings.default.max_examples // 2))     # each runs twice
 @given(runs(), st.fixed_dictionaries(dict(temperature=st.floats(.05, 5) | st.sampled_from([1e-3, 1., 100.]), top_k=st.integers(0, V + 2), top_p=st.floats(.05, 1.), seed=st.integers(-2**63, 2**64 - 1),
                                           rule=st.sampled_from([k for k in sorted(RULES) if k != 'greedy']))))
 def test_sampled_runs_repeat_and_add_up(o, s):

@@ -61,7 +61,7 @@ def outcomes(pythons, torches, transformers):
                 mine = Path(work)/'env'/('Scripts/python.exe' if os.name == 'nt' else 'bin/python')
                 if python and not error: subprocess.run([python, '-m', 'venv', '--clear', Path(work)/'env'], check=True)
                 for t in transformers:
-                    wrong = error or (pip(mine, 'install', '--upgrade', next(Path(work).glob('*.whl')), wanted('torch', torch), wanted('transformers', t)) if python else 'no such Python here')
+                    wrong = error or (pip(mine, 'install', '--no-compile', '--upgrade', next(Path(work).glob('*.whl')), wanted('torch', torch), wanted('transformers', t)) if python else 'no such Python here')
                     yield ((version, torch, t), wrong) if wrong else check(mine, work)
 
 def passed(verdict): return bool(re.fullmatch(r'\d+ ok', verdict))
