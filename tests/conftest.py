@@ -1,4 +1,4 @@
-import os, sys
+import os, shutil, sys
 from pathlib import Path
 import pytest
 
@@ -10,6 +10,17 @@ def pytest_configure(config): config.addinivalue_line('markers', 'slow: builds a
 
 @pytest.fixture(scope='session')
 def root(): return ROOT
+
+@pytest.fixture(scope='module')
+def browser():
+    "Chromium, where there is one; a module has its own, since an open one does not go with other event loops"
+    sync = pytest.importorskip('playwright.sync_api', reason='playwright is not installed')
+    exe = next(filter(None, map(shutil.which, 'chromium chromium-browser google-chrome chrome'.split())), None)
+    if not exe: pytest.skip('no Chromium on this machine')
+    with sync.sync_playwright() as pw:
+        b = pw.chromium.launch(executable_path=exe, args=['--no-sandbox', '--disable-dev-shm-usage'])
+        yield b
+        b.close()
 
 @pytest.fixture(scope='session')
 def notebooks(): return sorted(p for p in (ROOT/'nbs').rglob('*.ipynb') if not any(s[0] in '._' for s in p.relative_to(ROOT).parts))

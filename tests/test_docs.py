@@ -1,9 +1,8 @@
 "The docs site: every page is there, its links, figures and mathematics hold, and it opens in a browser without complaint."
-import functools, http.server, mimetypes, re, shutil, subprocess, sys, threading
+import functools, http.server, mimetypes, re, subprocess, sys, threading
 import checklinks, pytest
 
 pytestmark = pytest.mark.slow
-BROWSERS = 'chromium chromium-browser google-chrome chrome'.split()
 
 @pytest.fixture(scope='module')
 def site(root):
@@ -52,16 +51,6 @@ def served(site):
         s.shutdown()
 
 @pytest.fixture(scope='module')
-def browser():
-    sync = pytest.importorskip('playwright.sync_api', reason='playwright is not installed')
-    exe = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if not exe: pytest.skip('no Chromium on this machine')
-    with sync.sync_playwright() as pw:
-        b = pw.chromium.launch(executable_path=exe, args=['--no-sandbox', '--disable-dev-shm-usage'])
-        yield b
-        b.close()
-
-@pytest.fixture(scope='module')
 def katex(root):
     "A local copy of KaTeX, if there is one (npm install --ignore-scripts katex@0.16.11), in place of the one on the net"
     return next(filter(lambda p: p.is_dir(), [root/'node_modules/katex/dist', root.parent/'node_modules/katex/dist']), None)
@@ -105,7 +94,7 @@ def test_accessible(served, browser, katex, root, scheme):
     "axe-core finds no serious fault on the first page, in a chapter and beside an explorable"
     axe = next((p for p in (root/'node_modules/axe-core/axe.min.js', root.parent/'node_modules/axe-core/axe.min.js') if p.is_file()), None)
     if not axe: pytest.skip('axe-core is not here: npm install --ignore-scripts --no-save axe-core')
-    for path in ('index.html', 'acceptance.html', 'theory.html', 'verification.html', 'tutorials/start_here.html'):
+    for path in ('index.html', 'acceptance.html', 'theory.html', 'verification.html', 'tutorials/start_here.html', 'explorables.html', 'widgets.html', '404.html'):
         page, _ = visit(browser, f'{served}/{path}', katex, color_scheme=scheme)
         page.wait_for_timeout(1500)                                                   # formulas are set, what scrolls is known
         assert page.evaluate('document.documentElement.classList.contains("quarto-dark")') == (scheme == 'dark')

@@ -1,5 +1,5 @@
 "The explorables in a browser: what they compute is what the library computes, by keyboard and by pointer, on a wide screen and on a phone."
-import json, shutil
+import json
 import pytest, torch
 from torch import tensor
 from specdec.acceptance import residual
@@ -9,20 +9,9 @@ from specdec.figures import asset, html_round
 from specdec.rounds import Round, Stats
 from specdec.theory import best_gamma, expected_tokens, speedup
 
-BROWSERS = 'chromium chromium-browser google-chrome chrome'.split()
 TOKENS, Z = ['the', 'a', '</b>'], ([2., 1., -.5], [.5, 1.5, 0.])
 PAGE = '<!doctype html><html lang="en"><meta name="viewport" content="width=device-width"><style>body {{ margin: 8px; font: 16px sans-serif; {style} }} body svg, body main table {{ background: #fff; padding: 8px; font-size: 17px }}</style><body><main>{body}</main></body></html>'
 THEMES = dict(light='', dark='background: #222; color: #eee')
-
-@pytest.fixture(scope='module')
-def browser():
-    sync = pytest.importorskip('playwright.sync_api', reason='playwright is not installed')
-    exe = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if not exe: pytest.skip('no Chromium on this machine')
-    with sync.sync_playwright() as pw:
-        b = pw.chromium.launch(executable_path=exe, args=['--no-sandbox', '--disable-dev-shm-usage'])
-        yield b
-        b.close()
 
 @pytest.fixture(params=[1200, 390])
 def show(browser, request):

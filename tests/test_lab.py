@@ -3,20 +3,35 @@ import json, os, re, shutil, signal, socket, subprocess, sys, time, urllib.reque
 from contextlib import contextmanager
 from pathlib import Path
 import pytest, torch
-from specdec import autoregressive, load_pair
+from specdec import autoregressive, generate, load_pair
+from specdec.bench import pooled
 from specdec.distributions import overlap, probs
+from specdec.theory import expected_tokens, speedup
+from specdec.widgets import PROMPT, STEPS, film
+from specdec.zoo import held_out_prompts
 
 pytestmark = pytest.mark.slow
 sync = pytest.importorskip('playwright.sync_api', reason='playwright is not installed')
 pytest.importorskip('jupyterlab', reason='jupyterlab is not installed')
-BROWSERS = 'chromium chromium-browser google-chrome chrome'.split()
 SETTINGS = {'apputils-extension/notification': dict(fetchNews='false', checkForUpdates=False),          # nothing pops up over the page
             'notebook-extension/tracker': dict(windowingMode='none')}                                     # every cell is in the page
-COUNTED = '''counted, calls = AcceptanceExplorer(), W.Label('0')
-draw = counted.view.draw
-def count(): calls.value = str(int(calls.value) + 1); return draw()
-counted.view.draw = count
-display(calls, counted)'''
+SPARED = 'speedup-test race-test race-options-test race-stop-test'.split()                              # nbdev_test runs them; nothing below needs them
+COUNTED = '''seen = dict(drawn=0, runs=0, late=0)
+labels = {k: W.HTML(number(k, 0, 0)) for k in seen}
+def saw(name): seen[name] += 1; labels[name].value = number(name, seen[name], 0)
+counted = AcceptanceExplorer()
+plain_draw = counted.view.draw
+def counted_draw(): saw('drawn'); return plain_draw()
+counted.view.draw, counted.view.quiet = counted_draw, 1.              # a slow machine is quick enough for this
+display(labels['drawn'], counted)'''
+QUICK = 'SpeedupExplorer(gammas=(1, 4), max_new_tokens=16, runs=1)'
+WATCHED = '''watched = Race()
+def watched_run(job): saw('runs'); return watched.run(job)
+def watched_step(share):
+    if watched.job.halt.is_set(): saw('late')
+    return Job.step(watched.job, share)
+watched.job.work, watched.job.step = watched_run, watched_step
+display(labels['runs'], labels['late'], watched)'''
 
 def free_port():
     with socket.socket() as s: s.bind(('127.0.0.1', 0)); return s.getsockname()[1]
@@ -47,20 +62,12 @@ def jupyterlab(root, private, wait=60):
             except subprocess.TimeoutExpired: os.killpg(p.pid, signal.SIGKILL); p.wait()
 
 @pytest.fixture(scope='module')
-def browser():
-    exe = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if not exe: pytest.skip('no Chromium on this machine')
-    with sync.sync_playwright() as pw:
-        b = pw.chromium.launch(executable_path=exe, args=['--no-sandbox', '--disable-dev-shm-usage'])
-        yield b
-        b.close()
-
-@pytest.fixture(scope='module')
 def lab(root, browser, tmp_path_factory):
-    "JupyterLab on copies of two notebooks; one has a cell more, which counts"
+    "JupyterLab on copies of two notebooks; one has cells more: they count, or measure less"
     place, private = tmp_path_factory.mktemp('lab'), tmp_path_factory.mktemp('private')
     nb = json.loads((root/'nbs/14_widgets.ipynb').read_text(encoding='utf-8'))
-    nb['cells'].append(dict(cell_type='code', id='counted', metadata={}, outputs=[], execution_count=None, source=COUNTED))
+    nb['cells'] = [c for c in nb['cells'] if c['id'] not in SPARED]
+    nb['cells'] += [dict(cell_type='code', id=id, metadata={}, outputs=[], execution_count=None, source=source) for id, source in dict(counted=COUNTED, quick=QUICK, watched=WATCHED).items()]
     (place/'widgets.ipynb').write_text(json.dumps(nb), encoding='utf-8')
     shutil.copy(root/'nbs/tutorials/start_here.ipynb', place)
     with jupyterlab(place, private) as url: yield url
@@ -74,7 +81,7 @@ def open_notebook(page, url, name):
         await c.ready; await c.sessionContext.ready; await c.sessionContext.session.kernel.info }''')
     return nb
 
-def run_all(page, timeout=120_000):
+def run_all(page, timeout=240_000):
     "Run All from the menu, as a reader does; an error in an output is a failure"
     page.get_by_role('menuitem', name='Run', exact=True).click()
     page.locator('.lm-Menu [data-command="runmenu:run-all"]').click()
@@ -87,7 +94,7 @@ def run_all(page, timeout=120_000):
 
 def new_page(browser, faults):
     page = browser.new_page(viewport={'width': 1280, 'height': 1000})
-    page.set_default_timeout(30_000); sync.expect.set_options(timeout=30_000)
+    page.set_default_timeout(60_000); sync.expect.set_options(timeout=60_000)
     page.on('pageerror', lambda e: faults.append(str(e)))
     return page
 
@@ -133,10 +140,10 @@ def test_ten_quick_moves_lead_to_one_update(page):
     p, q = (probs(torch.tensor(z, dtype=torch.float64), 2.) for z in ([2., 1.2, .5, 0., -1.], [1.2, 1.6, .2, .6, -.5]))
     assert readout(out, 'temperature') == 2
     shows(out, 'alpha', overlap(p, q))
-    page.wait_for_timeout(500)
-    assert out.locator('.widget-label:not([title])', has_text=re.compile(r'^\d+$')).first.inner_text() == '1'
+    page.wait_for_timeout(1500)
+    shows(out, 'drawn', 1, 0)
     press(out, 'temperature', 'ArrowLeft')
-    sync.expect(out.locator('.widget-label', has_text=re.compile(r'^2$'))).to_be_visible()      # it does count
+    shows(out, 'drawn', 2, 0)                                                            # it does count
 
 def test_acceptance_explorer(page, pair):
     out = cell(page, 'acceptance')
@@ -152,37 +159,89 @@ def test_acceptance_explorer(page, pair):
     shows(out, 'tv', 1 - overlap(*(probs(torch.tensor(o), .7) for o in ([0., 0.], [1., -1.]))))
     assert out.get_by_role('alert').count() == 0
 
+def test_round_player(page, pair):
+    out, settings = cell(page, 'player'), dict(seed=8, temperature=.7, max_new_tokens=48)
+    rounds = list(film(pair, 'Return the number of', gamma=4, **settings))
+    def stands(at, of=rounds): sync.expect(out.get_by_text(f'round {at//5 + 1} of {len(of)}, {STEPS[at % 5]}')).to_be_visible()
+    def line(name): return [float(o) for o in out.locator(f'tr[data-row="{name}"] td').all_inner_texts()]
+    sync.expect(out.get_by_text(f'48 tokens in {len(rounds)} rounds')).to_be_visible()
+    stands(0)
+    for at in range(1, 4): button(out, 'forward ▶').click(); stands(at)
+    r = rounds[0]
+    for name, values in {'q': r['q'], 'p': r['p'], 'coin u': r['u']}.items(): assert line(name) == pytest.approx(values, abs=6e-4)
+    assert [out.locator(f'td .sd-{k}').count() for k in ('kept', 'rejected')] == [r['n'], r['tested'] - r['n']]
+    button(out, '◀ back').click(); stands(2)
+    play = out.locator('.widget-play button').first
+    play.click(); stands(4)                                                              # two seconds later
+    play.click(); page.wait_for_timeout(500)
+    at = readout(out, 'step'); page.wait_for_timeout(1500)
+    assert readout(out, 'step') == at >= 4                                               # paused
+    press(out, 'step', 'End'); stands(5*len(rounds) - 1)
+    shows(out, 'tau', 48/len(rounds), 2)
+    said = 'Return the number of' + ''.join(''.join(o['x'][:o['n']]) + o['y'] for o in rounds)
+    assert out.locator('.sd-tail').evaluate('n => n.textContent') == said
+    press(out, 'draft length', 'Home'); button(out, 'Decode').click()                    # other rounds, and more of them
+    short = list(film(pair, 'Return the number of', gamma=1, **settings))
+    sync.expect(out.get_by_text(f'48 tokens in {len(short)} rounds')).to_be_visible()
+    assert len(short) > len(rounds)
+    stands(0, short); press(out, 'step', 'End'); stands(5*len(short) - 1, short)
+
+def test_speedup_explorer(page):
+    out = cell(page, 'speedup')
+    press(out, 'acceptance', 'ArrowLeft', 5); press(out, 'draft length', 'ArrowRight', 2); press(out, 'verify', 'ArrowRight')
+    for name, f in dict(tau=expected_tokens(.75, 6), speedup=speedup(.75, 6, .1, 1.05)).items(): shows(out, name, f)
+
+def test_speedup_explorer_measures(page, pair):
+    "A short measurement: what is not a time is what the library says"
+    out = cell(page, 'quick')
+    button(out, 'Measure').dblclick()
+    told = out.get_by_role('status')
+    sync.expect(told).to_contain_text('best measured γ = ')
+    texts = [t for v in ('docs', 'code') for t in held_out_prompts(1)[v]]
+    alpha = pooled(generate(pair.target, pair.draft, t, 16, g, tokenizer=pair.tokenizer) for t in texts for g in (1, 4)).alpha_hat
+    assert f'α̂ {alpha:.2f}' in told.inner_text()
+    shows(out, 'tau', expected_tokens(round(alpha, 2), 4))                               # the sliders jumped to what was found, in their own steps
+    said = out.locator('img').first.get_attribute('alt')
+    assert f'α = {alpha:.2f}: best draft length' in said and button(out, 'Measure').is_enabled()
+    c, v = (readout(out, k) for k in ('draft pass', 'verify'))
+    assert c > 0 and float(number(out, 'speedup').inner_text()) == pytest.approx(speedup(alpha, 4, c, v), rel=.05)      # the readouts have two digits
+
 def raced(out):
     "Name -> tokens a second"
     return {n.get_attribute('data-name'): float(n.inner_text()) for n in out.locator('.sd-lane [data-name]').all()}
 
 def test_race(page, pair):
-    out = cell(page, 'race')
+    out = cell(page, 'watched')
     for name in ('mps', 'cuda'): assert button(out, f'{name}: none here').is_disabled() or torch.cuda.is_available() or torch.backends.mps.is_available()
     run = button(out, 'Run')
     run.dblclick()                                                                       # two clicks, one run
     sync.expect(out.get_by_role('status')).to_contain_text('identical: yes')
+    shows(out, 'runs', 1, 0)
     assert [*raced(out)] == ['target alone', 'speculative', "transformers' assisted"] and min(raced(out).values()) > 0
     sync.expect(out.locator('.sd-lane')).to_have_count(3)
-    plain = autoregressive(pair.target, 'Return the number of', 64, tokenizer=pair.tokenizer)
+    plain = autoregressive(pair.target, PROMPT, 64, tokenizer=pair.tokenizer)
     assert out.locator('.sd-tail').evaluate_all('all => all.map(n => n.textContent)') == [plain.text]*3
     widths = [float(re.search(r' ([\d.]+)%', o.get_attribute('style'))[1]) for o in out.locator('.sd-lane i').all()]
     rates = [*raced(out).values()]
     assert widths == pytest.approx([100*r/max(rates) for r in rates], abs=1.5)           # the bars are the numbers
-    assert out.locator('.sd-lane').count() == 3 and out.locator('img').count() == 1 and run.is_enabled()
+    assert out.locator('img').count() == 1 and run.is_enabled()
 
 def test_race_stops(page):
-    out = cell(page, 'race')
+    out = cell(page, 'watched')
     press(out, 'new tokens', 'End')
     assert readout(out, 'new tokens') == 256
+    before = int(number(out, 'runs').inner_text())
     button(out, 'Run').click()
     sync.expect(out.locator('.sd-lane')).to_have_count(1)
+    shows(out, 'runs', before + 1, 0)                                                    # it does count
     button(out, 'Stop').click()
     sync.expect(out.get_by_role('status')).to_have_text('stopped')
-    done = [int(o) for o in re.findall(r'(\d+) of 256', out.inner_text())]
-    assert 0 < done[-1] < 256
+    assert int(number(out, 'late').inner_text()) <= 1                                    # the round that was under way was the last
+    def done(): return [int(o) for o in re.findall(r'(\d+) of 256', out.inner_text())]
+    last = done()
+    assert 0 < last[-1] < 256
     page.wait_for_timeout(500)
-    assert [int(o) for o in re.findall(r'(\d+) of 256', out.inner_text())] == done and button(out, 'Run').is_enabled()
+    assert done() == last and button(out, 'Run').is_enabled()
 
 def test_race_without_the_model(page):
     out = cell(page, 'race')
