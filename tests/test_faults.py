@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest, torch, yaml
 from transformers import AutoModelForCausalLM
 from specdec import autoregressive, cli, generate, load_pair, speculative, stream
-from specdec.bench import load_models, as_config, read_results, run_bench
+from specdec.bench import as_config, check_writable, load_models, read_results, run_bench
 from specdec.decoding import DraftFailed
 from specdec.drafting import Composite, ModelDraft, PromptLookup
 from specdec.models import HFModel
@@ -58,7 +58,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(tmp_path, cap
 
 def test_asking_whether_a_file_can_be_written_leaves_it_alone(tmp_path):
     (tmp_path/'old').write_text('kept')
-    for name in ('old', 'new'): cli.check_writable(tmp_path/name)
+    for name in ('old', 'new'): check_writable(tmp_path/name)
     assert [o.name for o in tmp_path.iterdir()] == ['old'] and (tmp_path/'old').read_text() == 'kept'
 
 # Weights and what lies beside them
