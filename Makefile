@@ -57,7 +57,7 @@ lab: .venv/dev
 train: .venv/dev
 	$(RUN) python tools/execute.py --flags train nbs/tutorials/train_tiny_pair.ipynb
 
-# half an hour on two cores when it has the machine for itself; what was stopped goes on
+# two hours on two cores, half an hour of them for SmolLM2 where it is installed; each page says its own time; what was stopped goes on
 experiments experiment: .venv/dev
 	$(RUN) python tools/experiments.py $(NAME)
 

@@ -511,19 +511,21 @@ def read_results(path)->tuple: # the first line, a dict; the others, a list
 # %% ../nbs/11_bench.ipynb #run-bench
 def check_writable(path:Path, # None: nothing to write
                    name=None, # what the message calls it; None: the path
+                   source=None, # a file that is read
                   )->None:
-    "Say before the work, and not after it, that a file cannot be written"
+    "Say before the work, and not after it, that a file cannot be written, or must not be"
     if path is None: return
+    if source and Path(source).resolve() == path.resolve(): raise ValueError(f'{name or path}: the prompts are read from there; choose another name')
     there = path.is_file()
     try: path.open('a').close()                                                           # the only way to know
     except (OSError, ValueError): raise ValueError(f'{name or path}: it is a folder, or its folder does not exist or cannot be written to') from None
     if path.is_file() and not there: path.unlink()
 
-def check_output(path:Path, force:bool)->None:
+def check_output(path:Path, force:bool, source=None)->None:
     "The same, and a file that is there is kept unless `force`"
     name = f'output={str(path)!r}'
     if path.is_file() and not force: raise FileExistsError(f'{name}: there is such a file, and it is kept; choose another name, or allow to overwrite it (force, --force)')
-    check_writable(path, name)
+    check_writable(path, name, source)
 
 def run_bench(config, # a `BenchConfig`, or a dict of its fields
               pair=None, # models to use instead of those that `config` names
@@ -531,7 +533,7 @@ def run_bench(config, # a `BenchConfig`, or a dict of its fields
              )->list: # of dicts, as in the lines behind the first
     "Run a benchmark and write its results, each as soon as it is there"
     config = as_config(config); path = Path(config.output)
-    check_output(path, force)
+    check_output(path, force, config.data)
     if config.data: read_prompts(config.data)                                             # a faulty file is found before the models are loaded
     pair = pair or load_models(config)
     prompts, inputs, context = inputs_of(config, pair)

@@ -300,7 +300,7 @@ def bench(config:Annotated[Path, opt(help='A YAML file; then only --force goes w
           force:Annotated[bool, opt('--force', help="Overwrite the configuration's output.")]=False,
           target:Target=None, draft:Draft=None, backend:Backend=None, device:Device='cpu', dtype:Dtype='auto',
           prompt:Text=None, data:Data=None,
-          max_new_tokens:Annotated[int, opt(min=1, help='For each prompt.')]=64,
+          max_new_tokens:NewTokens=64,
           gamma:Annotated[int, opt('--gamma', '--k', min=1, help='Draft length.')]=4,
           temperature:Temperature=0., runs:Runs=3, seed:Seed=0,
           rule:Annotated[str, opt(help='token, block, or a lossy one: ada, typical.')]='token',
@@ -312,15 +312,15 @@ def bench(config:Annotated[Path, opt(help='A YAML file; then only --force goes w
         from specdec.bench import check_writable, compare, ways
         from specdec.distributions import check_sampling
         from specdec.verification import as_rule
-        check_writable(json); check_sampling(temperature); as_rule(rule)
+        check_writable(json, source=data); check_sampling(temperature); as_rule(rule)
+        if rule == 'greedy' and temperature: raise ValueError(f'--rule greedy with --temperature {temperature:g}: it emits the argmax; leave one of them out')
         if force: raise ValueError('--force: it belongs to --config; without one nothing is overwritten but the file of --json')
         pair = open_models(backend, target, draft, alpha, seed, device, dtype)
         inputs = open_inputs(pair, prompt, data, max_new_tokens, gamma, dialled=backend == 'dialled')
-    lossless = as_rule(rule).lossless or not temperature
     with Progress(console=err, transient=True) as bar:
         methods = len(ways(pair, gamma, max_new_tokens, temperature, seed, rule)) + 1
         task = bar.add_task('timing', total=methods*len(inputs)*(runs + 1))
-        got = compare(pair, inputs, gamma, max_new_tokens, temperature, runs, seed, done=lambda: bar.advance(task), rule=rule) | dict(lossless=lossless)
+        got = compare(pair, inputs, gamma, max_new_tokens, temperature, runs, seed, done=lambda: bar.advance(task), rule=rule) | dict(lossless=as_rule(rule).lossless)
     out.print(f'{pair.name}, {len(inputs)} prompt{"s"*(len(inputs) > 1)} x {max_new_tokens} new tokens, temperature {temperature:g}, rule {rule}, median of {runs} interleaved runs', style='bold', soft_wrap=True)
     out.print(rates_table(got))
     out.print(machine(got['environment']), style='dim', soft_wrap=True)
@@ -331,9 +331,8 @@ def run_config(out, config:Path, force:bool, json:Path)->None:
     "Run a configuration file and show what it gave"
     with checking():
         from specdec.bench import check_output, check_writable, load_config, run_bench
-        check_writable(json)
         settings = load_config(config)
-        check_output(Path(settings.output), force)
+        check_output(Path(settings.output), force, settings.data); check_writable(json, source=settings.data)
     rows = run_bench(settings, force=force)
     out.print(config_table(rows)); out.print(f'{len(rows)} generations are in {settings.output}', soft_wrap=True)
     if json: save(json, dict(config=settings.model_dump(), rows=rows))
@@ -350,7 +349,7 @@ def plan(target:Target=None, draft:Draft=None, backend:Backend=None, device:Devi
         from specdec import planning
         from specdec.bench import check_writable
         from specdec.distributions import check_sampling
-        check_writable(json); check_sampling(temperature)
+        check_writable(json, source=data); check_sampling(temperature)
         pair = open_models(backend, target, draft, alpha, seed, device, dtype)
         inputs = open_inputs(pair, prompt, data, max_new_tokens, gamma_max, dialled=backend == 'dialled', n=1)
     with Progress(console=err, transient=True) as bar:
@@ -398,7 +397,7 @@ def sweep(gamma:Annotated[str, opt('--gamma', '--k', help='Draft lengths and nam
         from specdec.distributions import check_sampling
         from specdec.verification import as_rule
         figure = figure or output.with_suffix('.png')
-        for path in (output, figure): check_writable(path)
+        for path in (output, figure): check_writable(path, source=data)
         if output.suffix not in ('.csv', '.jsonl'): raise ValueError(f'--output {output}: the name must end in .csv or .jsonl')
         if figure.suffix not in ('.png', '.svg'): raise ValueError(f'--figure {figure}: the name must end in .png or .svg')
         if prompt is not None and data is not None: raise ValueError('give --prompt or --data, not both')

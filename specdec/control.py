@@ -367,7 +367,7 @@ def one_line(error:ValidationError)->str: # all problems, with where and what wa
         "One problem"
         where, given, said = [*map(str, e['loc'])], e['input'], e['msg'].removeprefix('Value error, ').replace('Unable to extract tag using discriminator', 'Field required:')
         if e['type'] == 'union_tag_invalid': where, given, said = [*where, 'strategy'], e['ctx']['tag'], f'it must be one of {e["ctx"]["expected_tags"]}'
-        shown = f'={given!r}' if isinstance(given, (str, int, float)) else ''
+        shown = '='*bool(where) + repr(given) if isinstance(given, (str, int, float)) else ''
         return ': '.join(filter(None, ('.'.join(where) + shown, said)))
     return ' '.join('; '.join(map(told, error.errors())).splitlines())
 

@@ -140,7 +140,9 @@ def processed(logits:Tensor, # of the last m of `ids`, [m, V]
              )->Tensor: # float32, [m, V]
     "Each row as `processors` leave it: row i sees the tokens up to its own and none behind"
     before = len(ids) - len(logits) + 1
-    return torch.cat([processors(ids[None, :before + i], row[None]) for i, row in enumerate(logits.float().clone())])
+    rows = [processors(ids[None, :before + i], row[None]) for i, row in enumerate(logits.float().clone())]
+    if any(getattr(r, 'shape', None) != (1, logits.shape[1]) for r in rows): raise ValueError(f'a logits processor must give back scores of shape [1, {logits.shape[1]}]')
+    return torch.cat(rows)
 
 # %% ../nbs/00_distributions.ipynb #sampler
 @dataclass(frozen=True)

@@ -157,10 +157,12 @@ def load_pair(target='tiny', # "tiny", "toy", a hub id or a local folder
     "A target and its draft, ready to use; with no arguments the trained pair that comes with the package"
     for o in (target, '' if draft is None else draft):
         if not isinstance(o, (str, Path)): raise TypeError(f'{o!r}: name a model by its hub id or its folder; models that are loaded go straight to generate')
+    if target in ('tiny', 'toy') and draft == target: draft = None
+    if draft == 'toy' or target == 'toy' and draft: raise ValueError(f'load_pair({str(target)!r}, {str(draft)!r}): the two toy models go together only; give load_pair("toy")')
     device = pick_device(device)
     if target == 'toy': return toy_pair(device, pick_dtype(dtype, 'cpu'))
     name = 'tiny' if target == 'tiny' and draft is None else f'{Path(target).name}/{Path(draft or "").name}'
-    if target == 'tiny': target, draft, dtype = TINY/'target', draft or TINY/'draft', 'float32' if dtype == 'auto' else dtype
+    if target == 'tiny': target, draft, dtype = TINY/'target', TINY/'draft' if draft is None else draft, 'float32' if dtype == 'auto' else dtype
     if draft is None: raise ValueError(f'{target!r} has no draft of its own: name one that shares its tokenizer, as in load_pair("gpt2-large", "distilgpt2")')
     with quietly():
         pair = [fetch(AutoModelForCausalLM, o, revision, device, dtype=pick_dtype(dtype, device)) for o in (target, draft)]
