@@ -1,5 +1,6 @@
 "The docs site: every page is there, its links, figures and mathematics hold, and it opens in a browser without complaint."
 import functools, http.server, mimetypes, re, subprocess, sys, threading
+from contextlib import contextmanager
 import checklinks, pytest
 
 pytestmark = pytest.mark.slow
@@ -55,33 +56,42 @@ def katex(root):
     "A local copy of KaTeX, if there is one (npm install --ignore-scripts katex@0.16.11), in place of the one on the net"
     return next(filter(lambda p: p.is_dir(), [root/'node_modules/katex/dist', root.parent/'node_modules/katex/dist']), None)
 
-def visit(browser, url, katex, **kw):
-    "Open a page with everything outside refused (KaTeX comes from the copy); return it and what it complained about"
-    page = browser.new_page(**kw)
-    faults = []
+@contextmanager
+def visits(browser, katex, **kw):
+    "A function that opens a page, with everything outside refused (KaTeX comes from the copy), and gives it with what it complained about"
+    context = browser.new_context(**kw)                                              # its pages share what was loaded
     def outside(route):
         m = re.search(r'/katex@[^/]+/dist/(.+)$', route.request.url.split('?')[0])
         if katex and m and (katex/m[1]).is_file():
             kind = mimetypes.guess_type(m[1])[0] or 'application/octet-stream'
-            route.fulfill(path=str(katex/m[1]), headers={'Access-Control-Allow-Origin': '*', 'Content-Type': kind})
+            route.fulfill(path=str(katex/m[1]), headers={'Access-Control-Allow-Origin': '*', 'Content-Type': kind, 'Cache-Control': 'max-age=600'})
         else: route.abort()
-    page.route(re.compile(r'^https?://(?!127\.0\.0\.1)'), outside)
+    context.route(re.compile(r'^https?://(?!127\.0\.0\.1)'), outside)
+    page, faults = context.new_page(), []
     page.on('pageerror', lambda e: faults.append(str(e)))
     page.on('console', lambda m: faults.append(m.text) if m.type == 'error' and '127.0.0.1' in m.location.get('url', '') and 'net::ERR_FAILED' not in m.text else None)
     page.on('response', lambda r: faults.append(f'{r.status} {r.url}') if r.status >= 400 else None)
-    page.goto(url, wait_until='load')
-    return page, faults
+    def visit(url):
+        faults.clear()
+        page.goto(url, wait_until='load')
+        if katex: page.wait_for_function('!document.querySelector("span.math:not(:has(.katex))")', timeout=10_000)
+        return page, faults
+    yield visit
+    context.close()
 
 def test_pages_open_without_complaint(served, browser, katex, pages):
-    for path in pages.values():
-        page, faults = visit(browser, f'{served}/{path}', katex)
-        assert not faults, (path, faults)
-        assert page.locator('main h1').count() and page.title(), path
-        assert page.evaluate('[...document.images].every(i => i.complete && i.naturalWidth > 0)'), f'{path}: an image does not show'
-        if katex and page.locator('span.math').count():
-            page.wait_for_function('!document.querySelector("span.math:not(:has(.katex))")', timeout=10_000)
+    "Each page shows its images and formulas, and is no wider than a phone when it is on one"
+    with visits(browser, katex) as visit:
+        for path in pages.values():
+            page, faults = visit(f'{served}/{path}')
+            assert not faults, (path, faults)
+            assert page.locator('main h1').count() and page.title(), path
+            assert page.evaluate('[...document.images].every(i => i.complete && i.naturalWidth > 0)'), f'{path}: an image does not show'
             assert page.locator('.katex-error, .katex [mathcolor="#cc0000"]').count() == 0, f'{path}: a formula KaTeX cannot read'
-        page.close()
+            page.set_viewport_size(dict(width=390, height=800))
+            wide = page.evaluate('document.documentElement.scrollWidth - window.innerWidth')
+            assert wide <= 1, f'{path}: {wide} pixels wider than a phone'
+            page.set_viewport_size(dict(width=1280, height=720))
 
 def test_titles_for_those_who_share_a_link(site, pages):
     for page in pages.values():
@@ -89,30 +99,22 @@ def test_titles_for_those_who_share_a_link(site, pages):
 
 def test_no_such_page(site): assert 'index.html' in html(site, '404.html').split('<main', 1)[1]
 
-@pytest.mark.parametrize('scheme', ['light', 'dark'])
-def test_accessible(served, browser, katex, root, scheme):
-    "axe-core finds no serious fault on the first page, in a chapter and beside an explorable"
+def test_accessible(served, browser, katex, root):
+    "axe-core finds no serious fault on the first page, in a chapter and beside an explorable, in light and in dark"
     axe = next((p for p in (root/'node_modules/axe-core/axe.min.js', root.parent/'node_modules/axe-core/axe.min.js') if p.is_file()), None)
     if not axe: pytest.skip('axe-core is not here: npm install --ignore-scripts --no-save axe-core')
-    for path in ('index.html', 'acceptance.html', 'theory.html', 'verification.html', 'tutorials/start_here.html', 'explorables.html', 'widgets.html', '404.html'):
-        page, _ = visit(browser, f'{served}/{path}', katex, color_scheme=scheme)
-        page.wait_for_timeout(1500)                                                   # formulas are set, what scrolls is known
-        assert page.evaluate('document.documentElement.classList.contains("quarto-dark")') == (scheme == 'dark')
-        page.add_script_tag(path=str(axe))
-        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")['violations']
-        serious = [(v['id'], [n['target'] for n in v['nodes'][:3]]) for v in found if v['impact'] in ('serious', 'critical')]
-        assert not serious, (path, serious)
-        page.close()
-
-def test_fits_a_phone(served, browser, katex, pages):
-    for path in pages.values():
-        page, _ = visit(browser, f'{served}/{path}', katex, viewport={'width': 390, 'height': 800})
-        wide = page.evaluate('document.documentElement.scrollWidth - window.innerWidth')
-        assert wide <= 1, f'{path}: {wide} pixels wider than a phone'
-        page.close()
+    for scheme in ('light', 'dark'):
+        with visits(browser, katex, color_scheme=scheme) as visit:
+            for path in ('index.html', 'acceptance.html', 'theory.html', 'verification.html', 'tutorials/start_here.html', 'explorables.html', 'widgets.html', '404.html'):
+                page, _ = visit(f'{served}/{path}')
+                assert page.evaluate('document.documentElement.classList.contains("quarto-dark")') == (scheme == 'dark')
+                page.add_script_tag(path=str(axe))
+                found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")['violations']
+                serious = [(v['id'], [n['target'] for n in v['nodes'][:3]]) for v in found if v['impact'] in ('serious', 'critical')]
+                assert not serious, (scheme, path, serious)
 
 def test_search_box(served, browser, katex):
-    page, _ = visit(browser, f'{served}/index.html', katex)
-    page.get_by_role('searchbox').first.fill('verify')
-    page.locator('.smalldocs-search-results a').first.wait_for(timeout=10_000)
-    page.close()
+    with visits(browser, katex) as visit:
+        page, _ = visit(f'{served}/index.html')
+        page.get_by_role('searchbox').first.fill('verify')
+        page.locator('.smalldocs-search-results a').first.wait_for(timeout=10_000)
