@@ -275,7 +275,7 @@ def pooled(generations)->Stats:
 def acceptance(s:Stats)->dict:
     "All that is to be said about acceptance, kept / tested and kept / proposed side by side, by position with its interval"
     ratios = {k: getattr(s, k) for k in ('alpha_hat', 'alpha_se', 'kept_frac', 'tau', 'alpha_by_position', 'kept_by_position', 'tested_by_position')}
-    return dict(ratios, alpha_interval_by_position=[*map(interval, s.kept_by_position, s.tested_by_position)])
+    return dict(ratios, alpha_interval=interval(s.kept, s.tested), alpha_interval_by_position=[*map(interval, s.kept_by_position, s.tested_by_position)])
 
 # %% ../nbs/11_bench.ipynb #ways
 def ways(pair, gamma, max_new_tokens:int, temperature:float=0., seed:int=0, rule='token')->dict: # name -> function of prompt ids

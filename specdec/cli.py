@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['STYLES', 'NAMES', 'PICKLED', 'BACKENDS', 'Target', 'Draft', 'Backend', 'Alpha', 'Device', 'Dtype', 'Text', 'Data',
-           'NewTokens', 'Temperature', 'Seed', 'Runs', 'Json', 'app', 'show_rounds', 'rates_table', 'machine', 'facts',
-           'Usage', 'usage', 'checking', 'save', 'hub_token', 'hub_fault', 'download_files', 'prepare', 'legend',
-           'run_demo', 'open_models', 'open_inputs', 'acceptance_lines', 'config_table', 'plan_table', 'opt',
+           'NewTokens', 'Temperature', 'Seed', 'Runs', 'Json', 'app', 'show_rounds', 'rates_table', 'some', 'machine',
+           'facts', 'Usage', 'usage', 'checking', 'save', 'hub_token', 'hub_fault', 'download_files', 'prepare',
+           'legend', 'run_demo', 'open_models', 'open_inputs', 'acceptance_lines', 'config_table', 'plan_table', 'opt',
            'terminal', 'demo', 'main', 'download', 'bench', 'run_config', 'plan', 'values', 'length_or_strategy',
            'sweep']
 
@@ -56,17 +56,19 @@ def rates_table(got:dict)->Table: # from `bench.compare`
         t.add_row(NAMES[k], f'{rate[k]:.3g}', '{:.3g}-{:.3g}'.format(*got['range'][k]), times(k, 'baseline'), times(k, 'hf_baseline'))
     return t
 
+def some(n:int, thing:str)->str: return f'{n} {thing}' + 's'*(n != 1)
+
 def machine(env:dict)->str:
     "The environment on a line"
-    return '{device}, {dtype}, {threads} threads, {processor}, torch {torch}, transformers {transformers}'.format(**env)
+    return '{device}, {dtype}, {threads}, {processor}, torch {torch}, transformers {transformers}'.format(**{**env, 'threads': some(env['threads'], 'thread')})
 
 def facts(got:dict)->list: # of lines
     "What the speedup is made of, and the verdict"
-    yes = 'yes' if got['identical'] else 'NO'
+    yes, (low, high) = 'yes' if got['identical'] else 'NO', got['alpha_interval']
     lossy = [f"rule {got['rule']} is lossy: sampled text does not follow the target's law"] if got.get('lossless') is False else []
-    return [f"gamma {got['gamma']}  alpha_hat {got['alpha_hat']:.3f} +- {got['alpha_se']:.3f}  kept_frac {got['kept_frac']:.3f}  tau {got['tau']:.2f}  c {got['c']:.3f}  v {got['v']:.2f}",
+    return [f"gamma {got['gamma']}  alpha_hat {got['alpha_hat']:.3f} ({low:.2f}-{high:.2f})  kept_frac {got['kept_frac']:.3f}  tau {got['tau']:.2f}  c {got['c']:.3f}  v {got['v']:.2f}",
             f'identical to the target alone: {yes}' + (' (checked on a greedy run)' if got['temperature'] else ''),
-            f"identical: {yes}   speedup {got['speedup']:.2f}, predicted {got['predicted_speedup']:.2f}" + (f"   {got['speedup_vs_hf_assisted']:.2f} x transformers' assisted" if 'speedup_vs_hf_assisted' in got else '')] + lossy
+            f"speedup {got['speedup']:.2f}, predicted {got['predicted_speedup']:.2f}" + (f"   {got['speedup_vs_hf_assisted']:.2f} x transformers' assisted" if 'speedup_vs_hf_assisted' in got else '')] + lossy
 
 # %% ../nbs/15_cli.ipynb #errors
 class Usage(Exception):
@@ -160,7 +162,7 @@ def run_demo(out, err, pair, inputs, gamma, tokens, temperature, runs, seed)->di
         task = bar.add_task('timing', total=(len(ways(pair, gamma, tokens)) + 1)*len(inputs)*(runs + 1))
         got = compare(pair, inputs, gamma, tokens, temperature, runs, seed, done=lambda: bar.advance(task))
     many = f'{len(inputs)} held-out prompts' if len(inputs) > 1 else '1 prompt'
-    out.print(f'\n{many} x {tokens} new tokens, temperature {temperature:g}, median of {runs} interleaved runs', style='bold')
+    out.print(f'\n{many} x {tokens} new tokens, temperature {temperature:g}, median of {some(runs, "interleaved run")}', style='bold')
     out.print(rates_table(got))
     out.print(machine(got['environment']), style='dim', soft_wrap=True)
     for line in facts(got): out.print(line, soft_wrap=True)
@@ -321,7 +323,7 @@ def bench(config:Annotated[Path, opt(help='A YAML file; then only --force goes w
         methods = len(ways(pair, gamma, max_new_tokens, temperature, seed, rule)) + 1
         task = bar.add_task('timing', total=methods*len(inputs)*(runs + 1))
         got = compare(pair, inputs, gamma, max_new_tokens, temperature, runs, seed, done=lambda: bar.advance(task), rule=rule) | dict(lossless=as_rule(rule).lossless)
-    out.print(f'{pair.name}, {len(inputs)} prompt{"s"*(len(inputs) > 1)} x {max_new_tokens} new tokens, temperature {temperature:g}, rule {rule}, median of {runs} interleaved runs', style='bold', soft_wrap=True)
+    out.print(f'{pair.name}, {len(inputs)} prompt{"s"*(len(inputs) > 1)} x {max_new_tokens} new tokens, temperature {temperature:g}, rule {rule}, median of {some(runs, "interleaved run")}', style='bold', soft_wrap=True)
     out.print(rates_table(got))
     out.print(machine(got['environment']), style='dim', soft_wrap=True)
     for line in facts(got) + acceptance_lines(got): out.print(line, soft_wrap=True)
@@ -413,4 +415,4 @@ def sweep(gamma:Annotated[str, opt('--gamma', '--k', help='Draft lengths and nam
     table = Table(*'pair temperature rule gamma'.split(), 'tok/s', 'speedup', 'range', 'alpha_hat', 'tau', box=None, header_style='bold')
     for r in rows: table.add_row(r['pair'], f"{r['temperature']:g}", r['rule'], str(r['gamma']), f"{r['tokens_per_second']:.1f}", f"{r['speedup']:.2f}", f"{r['speedup_min']:.2f}-{r['speedup_max']:.2f}", f"{r['alpha_hat']:.3f}", f"{r['tau']:.2f}")
     planning.sweep_figure(rows).savefig(figure, dpi=150)
-    out.print(table); out.print(f'{len(rows)} points, {sum(there)} of them from before, are in {output}; the figure is {figure}', soft_wrap=True)
+    out.print(table); out.print(f'{some(len(rows), "point")}, {sum(there)} of them from before, are in {output}; the figure is {figure}', soft_wrap=True)

@@ -162,6 +162,7 @@ def as_drafter(draft, # a model, a `CachedLM`, a `Drafter`, or None for no draft
               )->Drafter: # that has read nothing
     "`draft` as a `Drafter` for `target`; a `ValueError` names what does not fit"
     if draft is None: return NoDraft(target.vocab_size)
+    if isinstance(draft, str): raise TypeError(f'draft={draft!r}: give a model or a drafter; named_draft({draft!r}, target) makes one of a name, load_pair loads a pair')
     if not isinstance(draft, Drafter): draft = ModelDraft(draft)
     if hasattr(draft, 'for_target'): return draft.for_target(target)
     if getattr(draft, 'vocab_size', target.vocab_size) is None: draft = copy(draft); draft.vocab_size = target.vocab_size
