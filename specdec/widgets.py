@@ -124,7 +124,7 @@ def table(rows:dict, # heading -> cells, markup or numbers
 
 def field(label:str, value=None, kind=W.Text, width='24em', **options)->W.Widget:
     "A named control"
-    return kind(value=value, description=label, style=dict(description_width='7em'), layout=W.Layout(width=width), **options)
+    return kind(value=value, description=label, style=dict(description_width='7em'), layout=W.Layout(width=width, max_width='calc(100% - 4px)'), **options)
 
 def dial(label:str, value, low, high, step=1)->W.Widget:
     "A slider, for whole numbers when `step` is one"
@@ -489,7 +489,7 @@ class Race(W.VBox):
         try:
             for name, f in methods.items(): laps[name] = Lap(pair.tokenizer.decode, clock, show); f(n, laps[name])
         finally: self.view.value = html_race(laps, n)
-        self.view.value += picture(plot_race({k: o.points for k, o in laps.items()}))
+        self.view.value += shown(picture(plot_race({k: o.points for k, o in laps.items()})))
         return ended(pair, ids, gamma, T, n, laps, lambda lap: job.step(1.))
 
 def ended(pair:Pair, ids:Tensor, gamma, temperature:float, n:int, laps:dict, tell)->str:

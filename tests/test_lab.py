@@ -251,16 +251,24 @@ def test_race_without_the_model(page):
     sync.expect(out.get_by_role('alert')).to_contain_text('!specdec download --model gpt2-large')
     assert button(out, 'Run').is_enabled()
 
+@pytest.mark.parametrize('width', [1280, 390])
 @pytest.mark.parametrize('theme', ['JupyterLab Light', 'JupyterLab Dark'])
-def test_looks(page, shots, theme):
-    "A picture of each widget is kept; nothing is wider than the page"
+def test_looks(page, shots, theme, width):
+    "A picture of each widget is kept; no part of it is cut off, on a phone either"
+    page.set_viewport_size(dict(width=width, height=1000))
     page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
     page.locator(f'body[data-jp-theme-light="{str(theme.endswith("Light")).lower()}"]').wait_for(state='attached')
-    for id in ('acceptance', 'player', 'speedup', 'race'):
+    if width < 500:
+        page.evaluate("() => window.jupyterapp.shell.collapseLeft()")
+        page.wait_for_function("() => document.querySelector('.jp-NotebookPanel:not(.lm-mod-hidden)').getBoundingClientRect().width < innerWidth")
+        page.wait_for_timeout(500)
+    for id in ('acceptance', 'player', 'speedup', 'watched'):
         out = cell(page, id)
         out.scroll_into_view_if_needed()
-        assert out.evaluate('n => n.scrollWidth - n.clientWidth') <= 1, f'{id} is too wide'
-        out.screenshot(path=shots/f'{id}-{theme.split()[1].lower()}.png')
+        cut = out.evaluate("""n => { const edge = n.getBoundingClientRect().right + 1
+            return [...n.querySelectorAll('.sd-view, .sd-lane, img, input, button')].filter(o => o.getBoundingClientRect().right > edge).map(o => o.outerHTML.slice(0, 80)) }""")
+        assert not cut, f'{id} is too wide: {cut}'
+        out.screenshot(path=shots/f'{id}-{theme.split()[1].lower()}-{width}.png')
 
 def test_start_here(lab, browser):
     faults = []
