@@ -38,6 +38,10 @@ def test_figures_mathematics_and_api(site, pages):
             assert '>source</a>' in text, f'{page}: no API entry'
             assert re.search(r'<img|<svg|<table', text.split('<main', 1)[1]), f'{page}: no figure, no table'
 
+def test_code_has_no_links_in_markdown(site, pages):
+    for page in pages.values():
+        for pre in re.findall(r'<pre.*?</pre>', html(site, page), re.S): assert not (found := re.search(r'\[`[^`\n]+`\]\(', re.sub('<[^>]*>', '', pre))), f'{page}: {found[0]}'
+
 def test_search_finds_every_page(site, pages):
     found = (site/'search.json').read_text(encoding='utf-8')
     assert [p for p in pages.values() if p not in found] == []

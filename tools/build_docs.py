@@ -9,6 +9,15 @@ from nbdev.serve import proc_nbs
 
 def page(name): return re.sub(r'^\d+[a-zA-Z0-9]*_', '', name)        # as nbdev names it: 01_acceptance.ipynb -> acceptance.ipynb
 
+def plain_code(proc):
+    "Take back the links that nbdev sets inside of code, where nothing renders them"
+    def plain(fence): return re.sub(r'\[(`[^`\n]+`)\]\([^)\s]*\)', r'\1', fence[0])
+    for p in proc.rglob('*.ipynb'):
+        nb = json.loads(p.read_text(encoding='utf-8'))
+        for o in (o['data'] for c in nb['cells'] for o in c.get('outputs', []) if 'text/markdown' in o.get('data', {})):
+            o['text/markdown'] = re.sub(r'^```.*?^```', plain, ''.join(o['text/markdown']), flags=re.M | re.S)
+        p.write_text(json.dumps(nb), encoding='utf-8')
+
 def localise(proc, base):
     "Do for smalldocs what Quarto does with `output-file`: pages without their number; and links to our own site made relative to its root."
     names = {p.name: page(p.name) for p in proc.rglob('*.ipynb')}
@@ -34,6 +43,7 @@ def build(quarto=None):
     shutil.rmtree(proc, ignore_errors=True)
     refresh_quarto_yml()
     proc_nbs(cfg.nbs_path, force=True, n_workers=0)
+    plain_code(proc)
     if quarto: cmd = [quarto, 'render', str(proc), '--no-cache']
     else:
         localise(proc, f"{cfg.doc_host}{cfg.doc_baseurl}".rstrip('/') + '/')
