@@ -56,7 +56,9 @@ def rates_table(got:dict)->Table: # from `bench.compare`
         t.add_row(NAMES[k], f'{rate[k]:.3g}', '{:.3g}-{:.3g}'.format(*got['range'][k]), times(k, 'baseline'), times(k, 'hf_baseline'))
     return t
 
-def some(n:int, thing:str)->str: return f'{n} {thing}' + 's'*(n != 1)
+def some(n:int, thing:str)->str:
+    "A number of things, in the singular where there is one"
+    return f'{n} {thing}' + 's'*(n != 1)
 
 def machine(env:dict)->str:
     "The environment on a line"
