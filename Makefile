@@ -57,7 +57,7 @@ lab: .venv/dev
 train: .venv/dev
 	$(RUN) python tools/execute.py --flags train nbs/tutorials/train_tiny_pair.ipynb
 
-# two hours on two cores, half an hour of them for SmolLM2 where it is installed; each page says its own time; what was stopped goes on
+# an hour and a half, and half an hour more for SmolLM2 where it is installed; each page says its own time; what was stopped goes on
 experiments experiment: .venv/dev
 	$(RUN) python tools/experiments.py $(NAME)
 
