@@ -163,8 +163,7 @@ def run_demo(out, err, pair, inputs, gamma, tokens, temperature, runs, seed)->di
     with Progress(console=err, transient=True) as bar:
         task = bar.add_task('timing', total=(len(ways(pair, gamma, tokens)) + 1)*len(inputs)*(runs + 1))
         got = compare(pair, inputs, gamma, tokens, temperature, runs, seed, done=lambda: bar.advance(task))
-    many = f'{len(inputs)} held-out prompts' if len(inputs) > 1 else '1 prompt'
-    out.print(f'\n{many} x {tokens} new tokens, temperature {temperature:g}, median of {some(runs, "interleaved run")}', style='bold')
+    out.print(f'\n{some(len(inputs), "held-out prompt" if len(inputs) > 1 else "prompt")} x {tokens} new tokens, temperature {temperature:g}, median of {some(runs, "interleaved run")}', style='bold')
     out.print(rates_table(got))
     out.print(machine(got['environment']), style='dim', soft_wrap=True)
     for line in facts(got): out.print(line, soft_wrap=True)
@@ -325,7 +324,7 @@ def bench(config:Annotated[Path, opt(help='A YAML file; then only --force goes w
         methods = len(ways(pair, gamma, max_new_tokens, temperature, seed, rule)) + 1
         task = bar.add_task('timing', total=methods*len(inputs)*(runs + 1))
         got = compare(pair, inputs, gamma, max_new_tokens, temperature, runs, seed, done=lambda: bar.advance(task), rule=rule) | dict(lossless=as_rule(rule).lossless)
-    out.print(f'{pair.name}, {len(inputs)} prompt{"s"*(len(inputs) > 1)} x {max_new_tokens} new tokens, temperature {temperature:g}, rule {rule}, median of {some(runs, "interleaved run")}', style='bold', soft_wrap=True)
+    out.print(f'{pair.name}, {some(len(inputs), "prompt")} x {max_new_tokens} new tokens, temperature {temperature:g}, rule {rule}, median of {some(runs, "interleaved run")}', style='bold', soft_wrap=True)
     out.print(rates_table(got))
     out.print(machine(got['environment']), style='dim', soft_wrap=True)
     for line in facts(got) + acceptance_lines(got): out.print(line, soft_wrap=True)
@@ -359,7 +358,7 @@ def plan(target:Target=None, draft:Draft=None, backend:Backend=None, device:Devi
     with Progress(console=err, transient=True) as bar:
         task = bar.add_task('measuring', total=planning.plan_steps(inputs, runs))
         p = planning.plan(pair, inputs, range(1, gamma_max + 1), max_new_tokens, temperature, runs, seed, done=lambda: bar.advance(task))
-    out.print(f'{p.pair}, {len(inputs)} prompt{"s"*(len(inputs) > 1)} x {max_new_tokens} new tokens, temperature {temperature:g}', style='bold', soft_wrap=True)
+    out.print(f'{p.pair}, {some(len(inputs), "prompt")} x {max_new_tokens} new tokens, temperature {temperature:g}', style='bold', soft_wrap=True)
     out.print(plan_table(p))
     out.print(machine(p.environment), style='dim', soft_wrap=True)
     out.print(f'measured / predicted {p.measured/p.predicted[p.tried]:.3f} = ' + ' x '.join(f'{name} {f:.3f}' for name, f in p.factors.items()), soft_wrap=True)
