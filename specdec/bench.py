@@ -31,7 +31,7 @@ from .control import Adaptive, Never, Settings, as_controller, make_controller, 
 from .decoding import autoregressive, encode, generate, lossless_report
 from .drafting import as_drafter, named_draft
 from .models import as_cached
-from .rounds import Stats, ratio
+from .rounds import Stats, all_lossless, ratio
 from .theory import speedup
 from .zoo import TINY, Pair, fetch, load_pair, pick_device, pick_dtype, quietly
 
@@ -326,7 +326,7 @@ def compare(pair, # models and tokenizer; the draft may be any drafter
     found = verdict(pair.target, inputs, greedy, alone)
     return dict(identical=found == 'exact', verdict=found, gamma=gamma if isinstance(gamma, int) else type(gamma).__name__, rule=rule if isinstance(rule, str) else type(rule).__name__,
                 **{name: rate['speculative']/rate[k] for name, k in dict(speedup='baseline', speedup_vs_hf_assisted='hf_assisted', speedup_vs_hf_baseline='hf_baseline').items() if k in rate},
-                **acceptance(stats), c=costs.c[gamma], v=costs.v[gamma], prompt_cost=costs.prompt, predicted_speedup=predicted(costs, stats, gamma, max_new_tokens),
+                **acceptance(stats), lossless=stats.lossless, c=costs.c[gamma], v=costs.v[gamma], prompt_cost=costs.prompt, predicted_speedup=predicted(costs, stats, gamma, max_new_tokens),
                 methods=timings, tokens_per_second=rate, range={k: [count[k]/o['seconds_max'], count[k]/o['seconds_min']] for k, o in timings.items()},
                 temperature=temperature, max_new_tokens=max_new_tokens, prompts=len(inputs), runs=runs, environment=environment(pair.target.device, pair.target.dtype))
 
@@ -562,7 +562,8 @@ def summary(rows:list)->dict:
     for r in rows: runs[r['run']].append(r)
     def total(key): return sum(sum(r.get(key, ())) for r in rows)
     return dict(prompts=len({r['prompt'] for r in rows}), tokens_per_second=median(sum(r['new_tokens'] for r in o)/sum(r['seconds'] for r in o) for o in runs.values()),
-                alpha_hat=ratio(total('kept_by_position'), total('tested_by_position')), kept_frac=ratio(total('kept'), total('drafted')), tau=ratio(total('emitted'), sum(len(r.get('emitted', ())) for r in rows)))
+                alpha_hat=ratio(total('kept_by_position'), total('tested_by_position')), kept_frac=ratio(total('kept'), total('drafted')), tau=ratio(total('emitted'), sum(len(r.get('emitted', ())) for r in rows)),
+                lossless=all_lossless(r.get('lossless') for r in rows))
 
 def by_category(rows:list, # of `run_bench`
                 baseline:list=None, # those of another method on the same prompts: for the speedup

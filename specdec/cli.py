@@ -323,7 +323,7 @@ def bench(config:Annotated[Path, opt(help='A YAML file; then only --force goes w
     with Progress(console=err, transient=True) as bar:
         methods = len(ways(pair, gamma, max_new_tokens, temperature, seed, rule)) + 1
         task = bar.add_task('timing', total=methods*len(inputs)*(runs + 1))
-        got = compare(pair, inputs, gamma, max_new_tokens, temperature, runs, seed, done=lambda: bar.advance(task), rule=rule) | dict(lossless=as_rule(rule).lossless)
+        got = compare(pair, inputs, gamma, max_new_tokens, temperature, runs, seed, done=lambda: bar.advance(task), rule=rule)
     out.print(f'{pair.name}, {some(len(inputs), "prompt")} x {max_new_tokens} new tokens, temperature {temperature:g}, rule {rule}, median of {some(runs, "interleaved run")}', style='bold', soft_wrap=True)
     out.print(rates_table(got))
     out.print(machine(got['environment']), style='dim', soft_wrap=True)

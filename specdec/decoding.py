@@ -97,9 +97,11 @@ def speculate(ids:Tensor, # prompt, [n]
               draft, # a `Drafter` that has read nothing
               controller, rule, sampler, # how many, what counts as accepted, how logits become tokens
               end:frozenset, # ids that end the text
+              lossless:bool=None, # written into the rounds; None: what `rule` says of itself
              ): # yields a `Round` at a time
     "Draft, verify, close, rewind, until the text is full or ends"
     text, L, nobody = F.pad(ids, (0, limit - len(ids))), len(ids), NoDraft(target.vocab_size)
+    if lossless is None: lossless = rule.lossless
     while L < limit:
         gamma, read = controller.gamma(limit - L), target.length
         g = min(gamma, limit - L - 1)
@@ -112,7 +114,7 @@ def speculate(ids:Tensor, # prompt, [n]
         text[L + n:L + n + 1] = closing
         L += len(tokens)
         target.rollback(L - 1); draft.rollback(L - 1)
-        rnd = Round(torch.tensor(x, dtype=torch.long), gamma, n, torch.tensor(tokens))
+        rnd = Round(torch.tensor(x, dtype=torch.long), gamma, n, torch.tensor(tokens), lossless)
         controller.observe(rnd)
         yield rnd
         if tokens[-1] in end: return
@@ -141,9 +143,10 @@ def stream(target, # a transformers model or a `CachedLM`; not changed
     if not callable(logits_processor) and not (isinstance(logits_processor, (list, tuple, NoneType)) and all(map(callable, logits_processor or ()))): raise TypeError(f'logits_processor={logits_processor!r}: give a function of (ids, scores), or a list of them')
     processors = logits_processor if callable(logits_processor) else LogitsProcessorList(logits_processor or [])
     sampler = Sampler(temperature, top_k, top_p, new_generator(seed, lm.device) if temperature else None, processors)
-    rule = as_rule('greedy' if sampler.greedy and as_rule(rule) else rule)     # at T = 0 the laws are one-hot, and every rule keeps just the argmax
+    named = as_rule(rule)
+    rule = as_rule('greedy') if sampler.greedy else named                      # at T = 0 the laws are one-hot, and every rule keeps just the argmax
     limit = min(len(ids) + max_new_tokens, lm.max_length)
-    return speculate(ids, limit, lm, as_drafter(draft, lm), as_controller(gamma), rule, sampler, end_tokens(eos_token_id))
+    return speculate(ids, limit, lm, as_drafter(draft, lm), as_controller(gamma), rule, sampler, end_tokens(eos_token_id), named.lossless)
 
 # %% ../nbs/09_decoding.ipynb #generate
 @dataclass(frozen=True, eq=False)
@@ -161,7 +164,7 @@ def generate(target, draft, prompt, max_new_tokens=64, gamma=4, temperature=0., 
     rounds = list(stream(target, draft, prompt, max_new_tokens, gamma, temperature, top_k, top_p, rule, seed, eos_token_id, tokenizer, logits_processor))
     tokens = torch.cat([torch.empty(0, dtype=torch.long), *(r.tokens for r in rounds)])
     ended = len(tokens) and int(tokens[-1]) in end_tokens(eos_token_id)
-    return Generation(tokens, rounds, Stats.of(rounds, as_rule(rule).lossless), 'eos' if ended else 'length' if len(tokens) == max_new_tokens else 'context',
+    return Generation(tokens, rounds, Stats.of(rounds), 'eos' if ended else 'length' if len(tokens) == max_new_tokens else 'context',
                       tokenizer.decode(tokens) if tokenizer else None)
 
 def autoregressive(target, prompt, max_new_tokens=64, temperature=0., top_k=0, top_p=1., seed=None, eos_token_id=None, tokenizer=None,

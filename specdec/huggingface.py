@@ -16,7 +16,6 @@ from transformers.generation import GenerateDecoderOnlyOutput, GenerationMixin, 
 from .decoding import Generation, end_tokens, stream
 from .models import as_cached
 from .rounds import Round, Stats
-from .verification import as_rule
 
 # %% ../nbs/10_huggingface.ipynb #cut
 def cut(rnd:Round, # as it was decoded
@@ -86,13 +85,12 @@ def told(rounds, # iterator of `Round`s
 def generation(rounds:list, ends:frozenset, # end tokens
                room:int, # tokens that were asked for
                context:int, # tokens that the context has room for
-               lossless:bool, # does the rule preserve the target's law?
               )->Generation: # `finish_reason` "eos", "length", "context", or "stop" for any other stopping criterion
     "What a finished call reports"
     tokens = torch.cat([torch.empty(0, dtype=torch.long), *(r.tokens for r in rounds)])
     m = len(tokens)
     reason = 'eos' if m and int(tokens[-1]) in ends else 'length' if m == room else 'context' if m == context else 'stop'
-    return Generation(tokens, rounds, Stats.of(rounds, lossless), reason)
+    return Generation(tokens, rounds, Stats.of(rounds), reason)
 
 # %% ../nbs/10_huggingface.ipynb #speculative
 class speculative:
@@ -122,7 +120,7 @@ class speculative:
         text = F.pad(input_ids, (0, room))
         rounds = until(rounds, text, n, lambda ids: bool(stopping_criteria(ids, None).all()))
         rounds = list(told(rounds, self.streamer, input_ids) if self.streamer else rounds)
-        self.last = generation(rounds, end_tokens(config.eos_token_id), room, lm.max_length - n + pad, as_rule(rule).lossless)
+        self.last = generation(rounds, end_tokens(config.eos_token_id), room, lm.max_length - n + pad)
         text = text[:, :n + len(self.last.tokens)]
         return GenerateDecoderOnlyOutput(sequences=text) if config.return_dict_in_generate else text
 

@@ -196,7 +196,7 @@ def against_plain(pair, inputs:list, gamma, # draft length, or the name of a con
     stats, gains = pooled(results['speculative']), [sum(a)/sum(b) for a, b in zip(seconds['baseline'], seconds['speculative'])]
     return dict(tokens_per_second=stats.new_tokens/median(map(sum, seconds['speculative'])), baseline=stats.new_tokens/median(map(sum, seconds['baseline'])),
                 speedup=median(gains), speedup_min=min(gains), speedup_max=max(gains), mean_gamma=stats.proposed/stats.rounds,
-                **{k: getattr(stats, k) for k in ('alpha_hat', 'alpha_se', 'kept_frac', 'tau', 'rounds', 'proposed', 'tested', 'kept')})
+                **{k: getattr(stats, k) for k in ('alpha_hat', 'alpha_se', 'kept_frac', 'tau', 'rounds', 'proposed', 'tested', 'kept', 'lossless')})
 
 def sweep(grid:list, # of `points`
           path:Path, # as for `fill`

@@ -33,9 +33,9 @@ class Round:
         return 'correction' if self.n < len(self.x) else 'bonus'
 
 # %% ../nbs/04_rounds.ipynb #export-counts
-def all_lossless(rounds)->bool: # None: there is no round, or one of which nobody said
-    "Were all `rounds` judged by rules that keep the target's distribution? A single one that was not settles it"
-    said = {r.lossless for r in rounds}
+def all_lossless(said)->bool: # None: nothing was said, or not of all
+    "Of several parts, `said` of each whether it is lossless, is the whole? A single one that is not settles it"
+    said = {*said}
     if False in said: return False
     return True if said == {True} else None
 
@@ -60,7 +60,7 @@ class Counts:
         def above(counts): return tuple(sum(c > i for c in counts) for i in range(max(tested, default=0)))
         sizes = [len(r.tokens) for r in rounds]
         return cls(len(rounds), sum(sizes), sum(len(r.x) for r in rounds), sum(tested), sum(kept),
-                   above(kept), above(tested), dict(sorted(Counter(sizes).items())), all_lossless(rounds))
+                   above(kept), above(tested), dict(sorted(Counter(sizes).items())), all_lossless(r.lossless for r in rounds))
 
 # %% ../nbs/04_rounds.ipynb #export-stats
 def ratio(a, b)->float:
