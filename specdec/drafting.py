@@ -32,6 +32,7 @@ def no_draft(ids:Tensor, # tokens so far: for device and dtype
 
 class NoDraft:
     "Proposes nothing: plain decoding"
+    stateless = True
     def __init__(self, vocab_size:int): self.vocab_size = vocab_size
     def propose(self, ids, gamma, sampler, keep_going=None): return no_draft(ids, self.vocab_size)
     def rollback(self, length): pass
@@ -105,6 +106,7 @@ class Bigram(ModelDraft):
 # %% ../nbs/07_drafting.ipynb #lookup
 class PromptLookup:
     "Proposes what followed the last tokens of the text where they stood before: the longest match first, of equal ones the most recent"
+    stateless = True
     def __init__(self, vocab_size:int=None, # of the target; None: `as_drafter` tells it
                  max_ngram:int=3, # most tokens to match
                  min_ngram:int=1, # fewest

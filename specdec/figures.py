@@ -244,6 +244,7 @@ class Noted:
                  tell, # a function of the probabilities p(x), [gamma], and q(x), [gamma]
                 ): self.rule, self.tell = as_rule(rule), tell
     lossless = property(lambda self: self.rule.lossless)
+    greedy = property(lambda self: getattr(self.rule, 'greedy', False))
     def odds(self, p, q, x): return self.rule.odds(p, q, x)
     def count(self, marks): return self.rule.count(marks)
     def closing(self, p, q, x, n): return self.rule.closing(p, q, x, n)
