@@ -98,7 +98,7 @@ def matches(page, alpha, gamma, c, v):
     "Every number of the speedup explorer is the library's"
     gain = {0: 1., **{g: speedup(alpha, g, c, v) for g in range(1, 21)}}
     best = max(gain, key=gain.get)
-    if v == 1: assert best == best_gamma(alpha, c, 20)
+    if v == 1: assert best == best_gamma(alpha, c, gamma_max=20)
     assert number(page, 'best') == best
     assert number(page, 'tau') == pytest.approx(expected_tokens(alpha, gamma), abs=1e-12)
     assert number(page, 'speedup') == pytest.approx(gain[gamma], abs=1e-12)
