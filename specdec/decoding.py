@@ -152,10 +152,16 @@ class Lease:
             raise ValueError('another text was begun with the same CachedLM or drafter before this one was finished: give each text its own (a transformers model gives a new view for each), or finish one first')
 
     @contextmanager
-    def turn(self, take:bool=False): # take: begin a text
-        "Alone with them inside"
+    def alone(self):
+        "No other text is at work with them inside"
         with ExitStack() as locks:
             for s in self.slots: locks.enter_context(s.lock)
+            yield
+
+    @contextmanager
+    def turn(self, take:bool=False): # take: begin a text
+        "A round of the text that has the lease"
+        with self.alone():
             for s in self.slots if take else (): s.lease = self
             self.check()
             yield
@@ -279,12 +285,14 @@ def stream(target, # a transformers model, which is not changed, or a `CachedLM`
     check_tokenizer(tokenizer)
     named, controller, steps, end = as_rule(rule), as_controller(gamma), as_steps(logits_processor), end_tokens(eos_token_id, target)
     check_rule(named, temperature)
-    lm = as_cached(target)
+    with Lease(target, draft).alone():
+        lm = as_cached(target)
+        drafter = as_drafter(draft, lm)
     ids = encode(prompt, lm, tokenizer)
     sampler = Sampler(temperature, top_k, top_p, new_generator(seed, lm.device) if temperature else None, Processors(steps, end, len(ids)) if steps else None)
     rule = as_rule('greedy') if sampler.greedy else named                      # at T = 0 the laws are one-hot, and every rule keeps just the argmax
     limit = min(len(ids) + int(max_new_tokens), lm.max_length)
-    return speculate(ids, limit, lm, as_drafter(draft, lm), controller, rule, sampler, end, named.lossless)
+    return speculate(ids, limit, lm, drafter, controller, rule, sampler, end, named.lossless)
 
 # %% ../nbs/09_decoding.ipynb #generate
 @dataclass(frozen=True, eq=False)
