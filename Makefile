@@ -5,7 +5,7 @@ PYTHON ?= python3
 WORKERS ?= 2
 V := .venv/bin
 META := settings.ini setup.py constraints.txt
-PIP := $(V)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := $(V)/python -m pip install --disable-pip-version-check -c constraints.txt
 RUN := HF_HUB_OFFLINE=1 MPLBACKEND=Agg PATH="$(CURDIR)/$(V):$$PATH"
 # one thread a worker: two notebooks at a time on two cores
 TEST := $(RUN) OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
