@@ -28,11 +28,14 @@ help:
 .venv/package: $(META)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.12 ...")'
 	test -x $(V)/python || $(PYTHON) -m venv .venv
+	@echo '== 1 of 2: torch, by far the largest part'
 	$(PIP) torch
+	@echo '== 2 of 2: the package and what else it needs'
 	$(PIP) -e .
 	@touch $@
 
 .venv/dev: .venv/package
+	@echo '== the tools of the tests: nbdev, JupyterLab and their like'
 	$(PIP) -e '.[dev]'
 	@touch $@
 
@@ -42,10 +45,10 @@ demo: .venv/package
 test: test-nbs test-py
 
 test-nbs: .venv/dev
-	$(TEST) nbdev_test --n_workers $(WORKERS) --timing
+	$(TEST) nbdev_test --n_workers $(WORKERS) --timing --do_print
 
 test-py: .venv/dev
-	$(TEST) python -m pytest tests -m 'not slow'
+	$(TEST) python -m pytest tests -n $(WORKERS) --dist loadgroup -m 'not slow'
 
 docs: .venv/dev
 	$(RUN) python tools/build_docs.py

@@ -6,7 +6,18 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT/'tools'))
 os.environ.setdefault('HF_HUB_OFFLINE', '1')          # no test of this folder needs the network; a fixture that installs says so
 
-def pytest_configure(config): config.addinivalue_line('markers', 'slow: builds a wheel or the docs site; run by .ci/run, not by make test')
+def pytest_configure(config):
+    config.addinivalue_line('markers', 'slow: builds a wheel or the docs site; run by .ci/run, not by make test')
+    config.addinivalue_line('markers', 'xdist_group(name): stays in one process with the others of that name')
+
+def shares(item):
+    "Does a test use what is made once for its module: a site, a server, a browser, a model?"
+    return any(f.scope == 'module' for defs in item._fixtureinfo.name2fixturedefs.values() for f in defs)
+
+def pytest_collection_modifyitems(items):
+    "With `-n 2 --dist loadgroup`: what is made once for a module is made in one process"
+    for item in items:
+        if shares(item): item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 @pytest.fixture(scope='session')
 def root(): return ROOT

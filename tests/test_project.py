@@ -20,6 +20,16 @@ def test_dag_sees_every_way_up(tmp_path):
                                           '00_a.ipynb imports specdec.high, which belongs to chapter 01',
                                           '00_a.ipynb imports specdec.low, which belongs to chapter 00']
 
+@pytest.mark.parametrize('line', ['from .b import high', 'from . import b', 'from specdec.b import high', 'import specdec.b', 'def f():\n    from .b import high'])
+def test_dag_sees_relative_imports(tmp_path, line):
+    "In cells, and in the module that was exported from them"
+    (tmp_path/'nbs').mkdir(); (tmp_path/'specdec').mkdir()
+    nb(tmp_path/'nbs/00_a.ipynb', '#| default_exp a', f'#| export\n{line}')
+    nb(tmp_path/'nbs/01_b.ipynb', '#| default_exp b', '#| export\ndef high(): ...')
+    (tmp_path/'specdec/a.py').write_text(line)
+    (tmp_path/'specdec/b.py').write_text('from .a import low')
+    assert [l.split(',')[0] for l in dag.faults(tmp_path/'nbs')] == ['00_a.ipynb imports specdec.b', 'a.py imports specdec.b']
+
 def test_cells_have_stable_ids(notebooks):
     assert notebooks
     for p in notebooks:
