@@ -57,6 +57,11 @@ def test_public_names(root):
     assert specdec.__version__ == ini
     assert re.search(rf'^## {re.escape(ini)}\b', (root/'CHANGELOG.md').read_text(), re.M), 'the version has no entry in CHANGELOG.md'
 
+def test_every_requirement_has_a_lowest_version(root):
+    "The lowest that was tried, so that pip does not keep one that is too old"
+    free = [r for r in re.search(r'^requirements\s*=(.*)', (root/'settings.ini').read_text(), re.M)[1].split() if not re.search('>=|==|~=', r)]
+    assert not free
+
 def test_the_package_does_not_need_the_tools(root):
     "Users get `requirements` only: no exported module imports what is a dev requirement"
     for p in (root/'specdec').rglob('*.py'):
@@ -95,6 +100,12 @@ def test_notebooks_are_saved_whole(notebooks):
         assert outs, f'{p.name}: no output is saved: python tools/execute.py {p.name}'
         assert not [o for o in outs if o['output_type'] == 'error'], f'{p.name}: an error is saved'
         assert not [o for o in outs if set(o.get('data', {})) == {'application/vnd.jupyter.widget-view+json', 'text/plain'}], f'{p.name}: a bare widget'
+
+def test_every_figure_is_saved(notebooks):
+    "A cell that is labelled as a figure has a picture in its outputs"
+    figures = {(p.name, c['id']): c['outputs'] for p in notebooks for c in cells(p) if re.search(r'^#\| label: fig-', ''.join(c['source']), re.M)}
+    def pictured(outputs): return any({'image/png', 'image/svg+xml', 'text/html'} & {*o.get('data', {})} for o in outputs)
+    assert len(figures) > 20 and not [k for k, outputs in figures.items() if not pictured(outputs)]
 
 def test_readme_is_the_index(root):
     r = subprocess.run([sys.executable, 'tools/mkreadme.py', '--check'], cwd=root, capture_output=True, text=True)

@@ -64,6 +64,7 @@ def main():
     p.add_argument('--flags', default='', help='space-separated flags whose cells run too')
     args = p.parse_args()
     if 'net' not in args.flags.split(): os.environ.setdefault('HF_HUB_OFFLINE', '1')
+    os.environ.pop('MPLBACKEND', None)                        # the kernel's own: with any other no figure is saved
     failed = []
     for path in args.paths or sorted(nbglob(as_path=True)):
         try: execute(path, args.flags.split())
