@@ -88,3 +88,20 @@ def test_a_pair_from_the_hub_then_from_the_cache_and_a_missing_one_at_once(tmp_p
         (_, loaded), (seconds, refused) = (line.split(' ', 1) for line in r.stdout.splitlines())
         assert loaded.startswith('m/m: ')
         assert refused.startswith("FileNotFoundError: 'acme/none'") and '`specdec download --model acme/none`' in refused and float(seconds) < 10, (seconds, refused)
+
+def test_what_the_hub_refuses_is_told_apart(tmp_path):
+    "A gate, a token that is no good, a revision and a missing file, each in its own line; a token opens the gate"
+    random_gpt2(1, vocab_size=256, n_positions=16, n_embd=8, n_head=2, n_layer=1).save_pretrained(tmp_path/'m'); byte_tokenizer().save_pretrained(tmp_path/'m')
+    whole = {f.name: f.read_bytes() for f in (tmp_path/'m').iterdir()}
+    files = {'model/acme/gated': whole, 'model/acme/bin': {k if k != 'model.safetensors' else 'pytorch_model.bin': v for k, v in whole.items()}}
+    with hub.serving(files=files, gated={'model/acme/gated'}, token='sesame') as (alive, cls):
+        r = run([sys.executable, '-c', LOAD, 'acme/gated', 'acme/bin'], tmp_path, alive)
+        lines = [l.split(' ', 1)[1] for l in r.stdout.splitlines()]
+        assert "'acme/gated' is gated" in lines[0] and 'HF_TOKEN' in lines[0] and "'acme/bin' lacks a file" in lines[1] and 'safetensors' in lines[1], lines
+        assert 'gated/gated: ' in run([sys.executable, '-c', LOAD, 'acme/gated'], tmp_path, alive, HF_TOKEN='sesame').stdout
+        old = LOAD.replace('load_pair(name, name)', "load_pair(name, name, revision='v9')")
+        assert "'acme/bin' has no revision 'v9'" in run([sys.executable, '-c', old, 'acme/bin'], tmp_path, alive).stdout
+    with hub.serving(files=files, tired=503) as (alive, cls):
+        assert 'trouble of its own' in run([sys.executable, '-c', LOAD, 'acme/bin'], tmp_path, alive).stdout
+    with hub.serving(files=files, tired=401) as (alive, cls):
+        assert 'has run out' in run([sys.executable, '-c', LOAD, 'acme/bin'], tmp_path, alive, HF_TOKEN='old').stdout
