@@ -20,7 +20,7 @@ import specdec, torch
 from safetensors import SafetensorError
 from torch import Tensor
 from huggingface_hub import model_info
-from huggingface_hub.errors import HfHubHTTPError, HTTPError
+from huggingface_hub.errors import HTTPError, RepositoryNotFoundError, RevisionNotFoundError
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from transformers.utils import logging
@@ -135,7 +135,8 @@ HUB_FAULTS = [
     (r'5\d\d (Server Error|[A-Z][a-z]+ [A-Z]?[a-z]*)', 'the hub has trouble of its own, and did not give {what} ({told}): try again later'),
     ('Timeout|timed out', 'the hub did not answer in time for {what}: try again, with HF_HUB_DOWNLOAD_TIMEOUT=60 on a slow network, or run `specdec download --model {name}`, which goes on where it stopped'),
     ('Consistency check|IncompleteRead|RemoteProtocol|peer closed', '{what} came down in part only, the network broke off: try again, or run `specdec download --model {name}`, which goes on where it stopped'),
-    ('(?<!Local)EntryNotFound|does not appear to have', '{what} lacks a file that is needed ({told}); weights are read as safetensors alone, never as .bin'),
+    ('there is no safetensors file', '{what} has no safetensors file on the hub, and .bin files are not read, since they can run code: look for a revision or a copy that was converted'),
+    ('(?<!Local)EntryNotFound|does not appear to have', '{what} lacks a file that is needed ({told})'),
     ('OfflineMode|HF_HUB_OFFLINE', '{what} (revision {revision}) is neither a folder here nor in the local cache, and HF_HUB_OFFLINE=1 keeps the network out: '
      'take it away, or run `specdec download --model {name}` on a connected machine and give the folder'),
     ('', '{what} (revision {revision}) is neither a folder here nor in the local cache, and was not to be had from the hub: check the name and the '
@@ -175,10 +176,13 @@ def load_fault(e:Exception, # what `from_pretrained` raised
 
 # %% ../nbs/06_zoo.ipynb #fetch
 def hub_refusal(name, # a hub id
-                revision:str=None)->Exception: # None: it would give the model
+                revision:str=None,
+                weights:bool=False, # must there be weights that are safe to read?
+               )->Exception: # None: it would give the model
     "Why the hub does not give a model. One try of a few seconds, where `from_pretrained` alone would try for half a minute"
-    try: model_info(str(name), revision=revision, timeout=3)
+    try: files = model_info(str(name), revision=revision, timeout=3).siblings
     except (OSError, ValueError, HTTPError) as e: return e # refused, no network, offline mode, or no name that a hub could know
+    if weights and not any(f.rfilename.endswith('.safetensors') for f in files): return FileNotFoundError('there is no safetensors file')
 
 def fetch(kind, # `AutoModelForCausalLM`, `AutoTokenizer`
           name, # a hub id or a local folder
@@ -187,10 +191,11 @@ def fetch(kind, # `AutoModelForCausalLM`, `AutoTokenizer`
           **options # of `from_pretrained`
          ):
     "`kind.from_pretrained(name)`, without .bin files and without running code that comes along; one clear line when it is not to be had"
-    if kind is AutoModelForCausalLM: options = dict(use_safetensors=True) | options
+    weights = kind is AutoModelForCausalLM
+    if weights: options = dict(use_safetensors=True) | options
     folder = os.path.isdir(name)
-    refusal = None if folder else hub_refusal(name, revision)
-    silent = refusal is not None and not isinstance(refusal, HfHubHTTPError) # then the network is not asked again
+    refusal = None if folder else hub_refusal(name, revision, weights)
+    silent = refusal is not None and not isinstance(refusal, (RepositoryNotFoundError, RevisionNotFoundError)) # then the network is not asked again
     options |= dict(revision=revision, local_files_only=folder or silent, trust_remote_code=False)
     try:
         found = kind.from_pretrained(name, **options)

@@ -7,7 +7,7 @@ COMMIT = 'c0ffee' * 6 + 'c0ff'
 class Hub(http.server.BaseHTTPRequestHandler):
     files = {}                                  # 'model/acme/tiny' -> {name: bytes}
     gated, token, broken, asked = set(), None, None, []
-    tired = None                                # a status with which everything is answered
+    tired = {}                                  # repository -> the status with which all of it is answered
     def log_message(self, *args): pass
 
     def answer(self, status, body=b'', **headers):
@@ -18,12 +18,12 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         self.asked.append((self.path, self.headers.get('authorization')))
-        if self.tired: return self.answer(self.tired, X_Error_Message='Invalid credentials in Authorization header' if self.tired == 401 else 'not now')
         api = re.match(r'/api/(model|dataset)s/([^/]+/[^/?]+)(?:/(?:revision|tree)/([^/?]+))?', self.path)
         file = re.match(r'/(datasets/)?(.+?)/resolve/([^/]+)/(.+)', self.path)
         if not api and not file: return self.answer(404)
         kind, repo, revision = api.groups() if api else ('dataset' if file[1] else 'model', file[2], file[3])
         key, revision = f'{kind}/{repo}', revision or 'main'
+        if status := self.tired.get(repo): return self.answer(status, X_Error_Message='Invalid credentials in Authorization header' if status == 401 else 'not now')
         if key not in self.files: return self.answer(404, X_Error_Code='RepoNotFound')
         if key in self.gated and self.headers.get('authorization') != f'Bearer {self.token}': return self.answer(403, X_Error_Code='GatedRepo')
         if revision not in ('main', COMMIT): return self.answer(404, X_Error_Code='RevisionNotFound')

@@ -94,14 +94,11 @@ def test_what_the_hub_refuses_is_told_apart(tmp_path):
     random_gpt2(1, vocab_size=256, n_positions=16, n_embd=8, n_head=2, n_layer=1).save_pretrained(tmp_path/'m'); byte_tokenizer().save_pretrained(tmp_path/'m')
     whole = {f.name: f.read_bytes() for f in (tmp_path/'m').iterdir()}
     files = {'model/acme/gated': whole, 'model/acme/bin': {k if k != 'model.safetensors' else 'pytorch_model.bin': v for k, v in whole.items()}}
-    with hub.serving(files=files, gated={'model/acme/gated'}, token='sesame') as (alive, cls):
-        r = run([sys.executable, '-c', LOAD, 'acme/gated', 'acme/bin'], tmp_path, alive)
+    old = LOAD.replace('load_pair(name, name)', "load_pair(*[name.split('@')[0]]*2, revision=name.partition('@')[2] or None)")
+    with hub.serving(files=files, gated={'model/acme/gated'}, token='sesame', tired={'acme/tired': 503, 'acme/token': 401}) as (alive, cls):
+        r = run([sys.executable, '-c', old, 'acme/gated', 'acme/bin', 'acme/bin@v9', 'acme/tired', 'acme/token'], tmp_path, alive)
         lines = [l.split(' ', 1)[1] for l in r.stdout.splitlines()]
-        assert "'acme/gated' is gated" in lines[0] and 'HF_TOKEN' in lines[0] and "'acme/bin' lacks a file" in lines[1] and 'safetensors' in lines[1], lines
+        for line, words in zip(lines, ("'acme/gated' is gated", "'acme/bin' has no safetensors", "'acme/bin' has no revision 'v9'", 'trouble of its own', 'has run out'), strict=True):
+            assert words in line and line.startswith('FileNotFoundError'), line
+        assert not any('commits' in path or 'discussions' in path for path, _ in cls.asked)      # nobody is asked to convert the weights
         assert 'gated/gated: ' in run([sys.executable, '-c', LOAD, 'acme/gated'], tmp_path, alive, HF_TOKEN='sesame').stdout
-        old = LOAD.replace('load_pair(name, name)', "load_pair(name, name, revision='v9')")
-        assert "'acme/bin' has no revision 'v9'" in run([sys.executable, '-c', old, 'acme/bin'], tmp_path, alive).stdout
-    with hub.serving(files=files, tired=503) as (alive, cls):
-        assert 'trouble of its own' in run([sys.executable, '-c', LOAD, 'acme/bin'], tmp_path, alive).stdout
-    with hub.serving(files=files, tired=401) as (alive, cls):
-        assert 'has run out' in run([sys.executable, '-c', LOAD, 'acme/bin'], tmp_path, alive, HF_TOKEN='old').stdout
