@@ -116,7 +116,7 @@ class speculative:
         def padded(ids, scores): return logits_processor(torch.cat([input_ids[:, :pad].to(ids.device), ids], 1), scores)
         room = config.max_length - n
         rounds = stream(lm, self.draft, input_ids[:, pad:], room, gamma, float(bool(config.do_sample)), rule=rule, seed=seed,
-                        logits_processor=padded if pad else logits_processor)
+                        eos_token_id=config.eos_token_id, logits_processor=padded if pad else logits_processor)
         text = F.pad(input_ids, (0, room))
         rounds = until(rounds, text, n, lambda ids: bool(stopping_criteria(ids, None).all()))
         rounds = list(told(rounds, self.streamer, input_ids) if self.streamer else rounds)

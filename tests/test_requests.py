@@ -1,9 +1,10 @@
 "What a caller asks for: every setting is checked before any work; end tokens, start tokens and logits processors are the caller's or the model's, as they are declared."
-import copy, decimal, fractions, pickle
+import copy, decimal, fractions, importlib, pickle, pkgutil
 import numpy as np, pytest, torch
 from tokenizers.processors import TemplateProcessing
 from transformers import LogitsProcessorList, NoBadWordsLogitsProcessor
-from specdec import autoregressive, generate, stream
+import specdec
+from specdec import autoregressive, generate, speculative, stream
 from specdec.decoding import DraftFailed, declared_ends, end_tokens, text_ids
 from specdec.drafting import ModelDraft, PromptLookup, Table
 from specdec.models import HFModel
@@ -145,6 +146,16 @@ def test_processors_are_not_asked_about_a_text_that_they_rule_out():
         assert generate(small(), Odd(small(2)), IDS, 24, gamma, logits_processor=grammar).tokens.tolist() == want
         for rule in ('token', 'block'): assert not {*generate(small(), Odd(small(2)), IDS, 24, gamma, 1., rule=rule, seed=0, logits_processor=grammar).tokens.tolist()} - allowed
 
+@pytest.mark.parametrize('sampled', [False, True])
+def test_nor_inside_transformers(sampled):
+    ends, ids = {end_of(plain()), *range(0, 97, 7)} - {*IDS}, torch.tensor([IDS])
+    kw = dict(max_new_tokens=32, do_sample=sampled, eos_token_id=sorted(ends), pad_token_id=0, attention_mask=torch.ones_like(ids))
+    for draft in (small(1), small(2), PromptLookup()):
+        ask = Asked(ends)
+        out = small().generate(ids, custom_generate=speculative(draft, gamma=8, seed=0), logits_processor=LogitsProcessorList([ask]), **kw)
+        assert ask.seen and out[0, -1].item() in ends
+        if not sampled: assert out.equal(small().generate(ids, logits_processor=LogitsProcessorList([Asked(ends)]), **kw))
+
 class Failed(Exception): pass
 @pytest.mark.parametrize('after', [0, 1, 3, 5])
 @pytest.mark.parametrize('draft', [lambda: small(1), lambda: small(2), lambda: PromptLookup()], ids=['copy', 'stranger', 'lookup'])
@@ -170,3 +181,12 @@ def test_a_failed_draft_can_be_sent():
         e = DraftFailed(error, torch.tensor([1, 2]))
         for same in (pickle.loads(pickle.dumps(e)), copy.copy(e), copy.deepcopy(e)):
             assert str(same) == str(e) and same.tokens.equal(e.tokens) and len(str(e).splitlines()) == 1 and type(same) is DraftFailed
+
+def test_so_can_every_error_of_the_package():
+    modules = [importlib.import_module(f'specdec.{m.name}') for m in pkgutil.iter_modules(specdec.__path__)]
+    ours = {c for m in modules for c in vars(m).values() if isinstance(c, type) and issubclass(c, BaseException) and c.__module__.startswith('specdec.')}
+    assert DraftFailed in ours and len(ours) > 1
+    for c in ours:
+        e = DraftFailed(OSError('gone'), torch.tensor([1, 2])) if c is DraftFailed else c('a line')
+        same = pickle.loads(pickle.dumps(e))
+        assert type(same) is c and str(same) == str(e) and vars(same).keys() == vars(e).keys(), c
