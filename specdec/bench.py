@@ -30,7 +30,7 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedModel
 from transformers.utils import logging
-from .control import Adaptive, Never, Settings, as_controller, make_controller, one_line
+from .control import Adaptive, Never, Settings, as_controller, device_wait, make_controller, one_line
 from .decoding import autoregressive, encode, generate, lossless_report
 from .drafting import as_drafter, named_draft
 from .models import as_cached, evaluating
@@ -47,9 +47,8 @@ class Clock:
                  event=None, # puts a mark into the device's queue, with `elapsed_time(later)` in ms; None: what `device` has
                 ):
         kind = torch.device(device).type
-        waits = dict(cuda=lambda: torch.cuda.synchronize(device), mps=torch.mps.synchronize)
         events = dict(cuda=lambda: torch.cuda.current_stream(device).record_event(torch.cuda.Event(enable_timing=True)))
-        self.now, self.wait, self.event = now, wait or waits.get(kind, lambda: None), event or events.get(kind, lambda: None)
+        self.now, self.wait, self.event = now, wait or device_wait(device), event or events.get(kind, lambda: None)
 
     def __call__(self)->float: # seconds
         "The time now, all work done"

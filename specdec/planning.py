@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from matplotlib.figure import Figure
 from .bench import Clock, Costs, environment, interleave, merged, pass_costs, plain_json, pooled, predicted, ways
-from .control import make_controller
+from .control import named_controller
 from .decoding import encode, generate
 from .models import as_cached
 from .rounds import Stats
@@ -190,7 +190,7 @@ def fill(path, # a .csv or .jsonl file, which grows by a row a point
 def against_plain(pair, inputs:list, gamma, # draft length, or the name of a controller
                   temperature:float=0., rule='token', max_new_tokens:int=64, runs:int=3, seed:int=0)->dict:
     "Speculative against plain decoding, in turn: rates, speedup with its range, acceptance"
-    length = make_controller(dict(strategy=gamma, gamma_min=1, gamma_max=12)) if isinstance(gamma, str) else gamma
+    length = named_controller(gamma) if isinstance(gamma, str) else gamma
     two = {k: f for k, f in ways(pair, length, max_new_tokens, temperature, seed, rule).items() if k in ('baseline', 'speculative')}
     seconds, results = interleave(two, inputs, runs, clock=Clock(pair.target.device))
     stats, gains = pooled(results['speculative']), [sum(a)/sum(b) for a, b in zip(seconds['baseline'], seconds['speculative'])]
