@@ -283,7 +283,7 @@ def stream(target, # a transformers model, which is not changed, or a `CachedLM`
     check_budget(max_new_tokens)
     check_seed(seed)
     check_tokenizer(tokenizer)
-    named, controller, steps, end = as_rule(rule), as_controller(gamma), as_steps(logits_processor), end_tokens(eos_token_id, target)
+    named, controller, steps, end = as_rule(rule), as_controller(gamma, getattr(target, 'device', None)), as_steps(logits_processor), end_tokens(eos_token_id, target)
     check_rule(named, temperature)
     with Lease(target, draft).alone():
         lm = as_cached(target)
