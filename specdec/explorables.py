@@ -8,7 +8,7 @@ __all__ = ['explorable', 'acceptance_explorer', 'speedup_explorer', 'round_playe
 # %% ../nbs/16_explorables.ipynb #imports
 import html, json
 from .distributions import overlap, probs
-from .figures import HTML, asset, gains, vectors, visible
+from .figures import HTML, asset, gains, plain, vectors, visible
 
 # %% ../nbs/16_explorables.ipynb #export-explorable
 def explorable(kind:str, # which script
@@ -16,8 +16,10 @@ def explorable(kind:str, # which script
                alt:str, # what to say where no script runs
               )->HTML:
     "An element with its data, and the style and the script that fill it; any number may stand on a page"
-    data, script = html.escape(json.dumps(given)), asset('explore.js') + asset(f'{kind}.js')
-    return HTML(f'<style>{asset("tokens.css")}{asset("explore.css")}</style><div class="sd sd-{kind}" role="group" aria-label="{kind} explorer" data-given="{data}"><p>{html.escape(alt)}</p></div>'
+    try: data = html.escape(json.dumps(given, allow_nan=False))
+    except ValueError: raise ValueError(f'{kind}: NaN or infinity among the numbers; give finite ones') from None
+    script = asset('explore.js') + asset(f'{kind}.js')
+    return HTML(f'<style>{asset("tokens.css")}{asset("explore.css")}</style><div class="sd sd-{kind}" role="group" aria-label="{kind} explorer" data-given="{data}"><p>{html.escape(plain(alt))}</p></div>'
                 f'<script>(() => {{\n{script}}})()</script>', alt)
 
 # %% ../nbs/16_explorables.ipynb #export-acceptance
@@ -38,7 +40,8 @@ def speedup_explorer(alpha:float=.8, gamma:int=4, c:float=.1, v:float=1., # to s
                      gamma_max:int=20, # longest draft
                     )->HTML:
     "Sliders for acceptance and costs: the curve, its best draft length, break-even"
-    if not 0 <= gamma <= gamma_max: raise ValueError(f'gamma={gamma!r}: it must be in 0..{gamma_max}, or raise gamma_max')
+    if gamma not in range(gamma_max + 1):
+        raise ValueError(f'gamma={gamma!r}: it must be a whole number in 0..{gamma_max}, or raise gamma_max')
     best = max(g := gains(alpha, c, v, gamma_max), key=g.get)
     return explorable('speedup', dict(alpha=alpha, gamma=gamma, c=c, v=v, measured=measured or {}, gamma_max=gamma_max), f'At alpha = {alpha:g}, c = {c:g}, v = {v:g} the best draft length is {best}, speedup {g[best]:.2f}.')
 
@@ -47,7 +50,8 @@ def round_player(recordings=None, # as `record` gives them; None: those of the t
                  seconds:float=1., # a step, when playing
                 )->HTML:
     "Recorded generations, to be played or stepped through: draft, verify, close"
-    recordings = recordings or json.loads(asset('rounds.json'))
+    recordings = json.loads(asset('rounds.json')) if recordings is None else recordings
     rounds = [len(r['rounds']) for r in recordings]
-    if 0 in rounds: raise ValueError('a recording without rounds: there is nothing to play')
+    if not rounds or 0 in rounds: raise ValueError('no recording, or one without rounds: there is nothing to play')
+    if not seconds > 0: raise ValueError(f'seconds={seconds!r}: a step takes some time, so give a number above 0')
     return explorable('rounds', dict(recordings=recordings, seconds=seconds), f'{len(rounds)} recorded generations of {", ".join(map(str, rounds))} rounds.')

@@ -173,6 +173,15 @@ def test_hostile_text_stays_text(show):
     assert EVIL*3 == page.get_by_role('group', name='text so far').evaluate('n => n.textContent')
     assert page.evaluate('window.hacked === undefined && document.images.length === 0')
 
+def test_text_byte_for_byte(show):
+    "A character of two tokens is one character; what has no picture is a number; a recording of old has no text of its own"
+    r = dict(x=['caf', '\ufffd'], n=2, tested=2, closing='correction', y='\ufffd', text=['caf', '', 'é\x1b\ud800\n'], p=[.5, .5], q=[.5, .5])
+    page = show(round_player([dict(name='a', prompt='\x00 b\t', rounds=[r])]))
+    page.get_by_role('button', name='forward').press('End')
+    text = page.get_by_role('group', name='text so far').evaluate('n => n.textContent')
+    assert text == '\\u0000 b\tcafé\\u001b\\ud800\n'
+    assert page.locator('.sd-cards .sd-tok').all_inner_texts() == ['caf', '\ufffd', '\ufffd']
+
 def test_many_on_a_page(show):
     page = show(acceptance_explorer(*Z, TOKENS)*2 + speedup_explorer()*2 + round_player()*2)
     assert page.locator('[data-ready]').count() == 6 and page.locator('[id]').count() == 0

@@ -1,6 +1,8 @@
 // A recorded generation, round by round. Each round has three steps: draft, verify, close.
 const MARK = {' ': '·', '\n': '⏎', '\t': '⇥'}
-const visible = s => [...s].map(c => MARK[c] || (/[\p{C}\p{Z}]/u.test(c) ? `\\u${c.codePointAt(0).toString(16).padStart(4, '0')}` : c)).join('')
+const coded = c => /[\p{C}\p{Z}]/u.test(c) ? `\\u${c.codePointAt(0).toString(16).padStart(4, '0')}` : c
+const visible = s => [...s].map(c => MARK[c] || coded(c)).join('')
+const plain = s => [...s].map(c => MARK[c] ? c : coded(c)).join('')     // running text: white space as it is
 const fate = (r, i) => i < r.n ? 'kept' : i < r.tested ? 'rejected' : 'untested'
 const share = x => x < .001 && x > 0 ? x.toExponential(0) : x.toFixed(3)
 const STEPS = ['draft', 'verify', 'close']
@@ -33,14 +35,15 @@ start('rounds', (root, {recordings, seconds}) => {
     if (act) { e.preventDefault(); act() }
   })
 
-  const piece = (kind, text) => make('span', {class: `sd-${kind}`}, text)
-  const emitted = r => [...r.x.slice(0, r.n).map(t => piece('kept', t)), ...(r.closing === 'none' ? [] : [piece(r.closing, r.y)])]
+  const piece = (kind, text) => make('span', {class: `sd-${kind}`}, plain(text))
+  const texts = r => r.text || [...r.x.slice(0, r.n), ...(r.closing === 'none' ? [] : [r.y])]      // what each token adds: one may end inside a character
+  const emitted = r => texts(r).map((t, i) => piece(i < r.n ? 'kept' : r.closing, t))
   const facts = (r, i, kind) => i >= r.p.length ? [] : kind === 'drafted' ? [`q ${share(r.q[i])}`]
     : [`p ${share(r.p[i])}`, `q ${share(r.q[i])}`, ...(i < r.tested ? [`p/q ${(r.p[i] / r.q[i]).toFixed(2)}`] : [])]
   const card = (r, i, kind) => make('li', {}, make('span', {class: `sd-tok sd-${kind}`}, visible(r.x[i])), facts(r, i, kind).join('\n'))
   const show = () => {
     const k = Math.floor(at / 3), step = STEPS[at % 3], r = film.rounds[k], done = film.rounds.slice(0, step === 'close' ? k + 1 : k)
-    said.replaceChildren(film.prompt, ...done.flatMap(emitted))
+    said.replaceChildren(plain(film.prompt), ...done.flatMap(emitted))
     said.scrollTop = said.scrollHeight
     cards.replaceChildren(...r.x.map((_, i) => card(r, i, step === 'draft' ? 'drafted' : fate(r, i))))
     if (step === 'close' && r.closing !== 'none') cards.append(make('li', {}, make('span', {class: `sd-tok sd-${r.closing}`}, visible(r.y)), r.closing))
