@@ -142,14 +142,15 @@ def generate_with(model, # whose `generate` was called
 
 # %% ../nbs/10_huggingface.ipynb #pieces
 def pieces(tokens, # iterable of ids
-           tokenizer,
+           tokenizer, # or its decode function: list of ids -> text
           ): # iterator of str: one for each token, '' while a character is unfinished, and what is left then at the end
     "The text that each token adds"
+    decode = getattr(tokenizer, 'decode', tokenizer)
     before, held = [], [] # tokens of the last piece; those since
-    def added(): return tokenizer.decode(before + held)[len(tokenizer.decode(before)):] if before else tokenizer.decode(held)
+    def added(): return decode(before + held)[len(decode(before)):] if before else decode(held)
     for t in tokens:
         held.append(t)
-        if tokenizer.decode(held).endswith('\ufffd'): yield ''; continue
+        if decode(held).endswith('\ufffd'): yield ''; continue
         yield added()
         before, held = held, []
     if held: yield added()
