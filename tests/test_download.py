@@ -67,13 +67,16 @@ def test_an_interrupted_download_goes_on(served, tmp_path):
     assert (tmp_path/'small/model.safetensors').read_bytes() == FILES['model/acme/small']['model.safetensors']
 
 LOAD = """
-import sys, time
+import socket, sys
 from specdec import load_pair
+plain, tries = socket.socket.connect, []
+def connect(self, address): tries.append(address); return plain(self, address)
+socket.socket.connect = connect
 for name in sys.argv[1:]:
-    started = time.monotonic()
+    tries.clear()
     try: pair = load_pair(name, name); said = f'{pair.name}: {pair.target.num_parameters()}'
     except Exception as e: said = f'{type(e).__name__}: {e}'
-    print(f'{time.monotonic() - started:.1f}', said)
+    print(len(tries), said)
 """
 
 def test_a_pair_from_the_hub_then_from_the_cache_and_a_missing_one_at_once(tmp_path):
@@ -85,9 +88,10 @@ def test_a_pair_from_the_hub_then_from_the_cache_and_a_missing_one_at_once(tmp_p
     alone = run([sys.executable, '-c', LOAD, 'acme/m', 'acme/none'], tmp_path, 'http://127.0.0.1:9')
     for r in (there, alone):
         assert not r.returncode and 'Retry' not in r.stderr, r.stderr
-        (_, loaded), (seconds, refused) = (line.split(' ', 1) for line in r.stdout.splitlines())
+        (_, loaded), (tries, refused) = (line.split(' ', 1) for line in r.stdout.splitlines())
         assert loaded.startswith('m/m: ')
-        assert refused.startswith("FileNotFoundError: 'acme/none'") and '`specdec download --model acme/none`' in refused and float(seconds) < 10, (seconds, refused)
+        assert refused.startswith("FileNotFoundError: 'acme/none'") and '`specdec download --model acme/none`' in refused, refused
+    assert int(tries) <= 1                                               # of the one that is alone: it has not tried again and again
 
 def test_what_the_hub_refuses_is_told_apart(tmp_path):
     "A gate, a token that is no good, a revision and a missing file, each in its own line; a token opens the gate"

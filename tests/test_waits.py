@@ -4,7 +4,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from specdec import control, stream
 from specdec.control import JSD, STRATEGIES, AdaEDL, Confidence, Entropy, named_controller
 from specdec.drafting import Bigram, Composite, EarlyExit, PromptLookup
-from specdec.models import as_cached
 from specdec.zoo import random_gpt2
 
 SHAPE = dict(vocab_size=97, n_layer=2, n_head=2, n_embd=32, n_positions=96, bos_token_id=None, eos_token_id=None, initializer_range=.3)

@@ -3,6 +3,7 @@
     python tests/versions/run.py                                                    # all of them: an hour and more, and up to 6 GB at a time where torch comes with CUDA
     python tests/versions/run.py --python 3.11 --torch 2.6 --transformers 5.0 newest
     python tests/versions/run.py --record tests/versions/results.csv                # and keep the outcomes, which chapter 10 of the docs shows
+    python tests/versions/run.py --python 3.11 --torch 2.6 --transformers 5.0 --lowest       # every other requirement as old as settings.ini allows
 
 Needs the network: exit code 3 if that alone was missing, 1 if anything failed. pip takes its index from its own configuration; point it at a CPU
 build of torch where the default brings gigabytes."""
@@ -42,6 +43,12 @@ def build_wheel(out):
 
 def wanted(name, version): return name if version == 'newest' else f'{name}=={version}' + ('' if version.count('.') > 1 else '.*')
 
+def oldest(requirements):
+    "Pins of the lowest version that each requirement allows, but for torch and transformers, which are given"
+    return [re.sub(r'>=([\d.]+)$', r'==\1.*', r) for r in requirements.split() if not re.match('(torch|transformers)\\b', r)]
+
+def settings(): return re.search(r'^requirements\s*=(.*)', (ROOT/'settings.ini').read_text(encoding='utf-8'), re.M)[1]
+
 def check(python, cwd):
     "Run the core checks: the versions that were at work, and what failed"
     out = run(python, HERE/'core_checks.py', cwd=cwd, env={**os.environ, 'PYTHONPATH': '', 'OMP_NUM_THREADS': '1'})
@@ -51,7 +58,7 @@ def check(python, cwd):
     passed, failed = (re.findall(rf'^{word} +(\w+)', out.stdout, re.M) for word in ('ok', 'FAIL'))
     return head.groups(), f'{len(passed)} ok' if passed and not out.returncode else f'FAIL: {", ".join(failed) or "stopped"}'
 
-def outcomes(pythons, torches, transformers):
+def outcomes(pythons, torches, transformers, pins=()):
     "One row after another: versions, and 'N ok' or what was in the way"
     with tempfile.TemporaryDirectory() as work:
         error = build_wheel(work)
@@ -61,7 +68,7 @@ def outcomes(pythons, torches, transformers):
                 mine = Path(work)/'env'/('Scripts/python.exe' if os.name == 'nt' else 'bin/python')
                 if python and not error: subprocess.run([python, '-m', 'venv', '--clear', Path(work)/'env'], check=True)
                 for t in transformers:
-                    wrong = error or (pip(mine, 'install', '--no-compile', '--upgrade', next(Path(work).glob('*.whl')), wanted('torch', torch), wanted('transformers', t)) if python else 'no such Python here')
+                    wrong = error or (pip(mine, 'install', '--no-compile', '--upgrade', next(Path(work).glob('*.whl')), wanted('torch', torch), wanted('transformers', t), *pins) if python else 'no such Python here')
                     yield ((version, torch, t), wrong) if wrong else check(mine, work)
 
 def passed(verdict): return bool(re.fullmatch(r'\d+ ok', verdict))
@@ -79,8 +86,9 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (('python', PYTHONS), ('torch', TORCHES), ('transformers', TRANSFORMERS)): ap.add_argument(f'--{name}', nargs='+', default=default)
     ap.add_argument('--record', type=Path, metavar='FILE')
+    ap.add_argument('--lowest', action='store_true')
     args, rows = ap.parse_args(), []
-    for row in outcomes(args.python, args.torch, args.transformers):
+    for row in outcomes(args.python, args.torch, args.transformers, oldest(settings()) if args.lowest else ()):
         rows.append(row)
         if args.record: record(args.record, rows)
     print('\n| Python | torch | transformers | core checks |\n| --- | --- | --- | --- |')
