@@ -201,7 +201,9 @@ def first_layers(model:PreTrainedModel, # is not changed
 
 class EarlyExit(ModelDraft):
     "The target's own first `layers` draft for it: shared weights, a cache of its own"
-    def __init__(self, target:PreTrainedModel, layers:int): super().__init__(first_layers(target, layers))
+    def __init__(self, target:PreTrainedModel, layers:int):
+        super().__init__(first_layers(target, layers))
+        self.layers = layers
 
 # %% ../nbs/07_drafting.ipynb #nearest
 def scales(W:Tensor, # weights, [..., rows, out]

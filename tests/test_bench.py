@@ -22,7 +22,7 @@ def load(tmp_path):
 def name(o): return o['method'] if o in (BASE, FAST) else ' '.join(f'{k}={v}' for k, v in o.items()) or 'as it is' if isinstance(o, dict) else ''
 
 DEFAULTS = dict(prompt=None, data=None, output='output.jsonl', max_new_tokens=32, device='cpu', dtype='bfloat16', seed=690, warmup_steps=10, draft_model=None, gamma=None, temperature=1.,
-                sampling=None, adaptive=None)
+                sampling=None, adaptive=None, eos=None)
 
 @pytest.mark.parametrize('field, default', DEFAULTS.items())
 def test_default(field, default):
