@@ -17,7 +17,6 @@ from numbers import Integral, Real
 from pathlib import Path
 import copy, json, os, re, warnings
 import specdec, torch
-from safetensors import SafetensorError
 from torch import Tensor
 from huggingface_hub import model_info
 from huggingface_hub.errors import HTTPError, RepositoryNotFoundError, RevisionNotFoundError
