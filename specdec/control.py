@@ -23,7 +23,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model, model_validator
 from torch import Tensor
 from .distributions import entropy, js_distance
-from .theory import as_range, as_real, as_whole, is_bool
+from .theory import as_range, as_real, as_whole, is_bool, shown
 
 # %% ../nbs/08_control.ipynb #controller
 @runtime_checkable
@@ -76,7 +76,7 @@ def as_controller(gamma, # a whole number >= 1, or a controller
                   device=None, # where the models work, for a controller that has a method `use_device`
                  )->Controller: # fresh, so that no state passes from one call to the next
     "A whole number as `Fixed`, or a copy of the controller handed in"
-    said = f'gamma={gamma!r}: give a whole number >= 1 or a controller'
+    said = f'gamma={shown(gamma)}: give a whole number >= 1 or a controller'
     if is_bool(gamma): raise ValueError(said)
     if isinstance(gamma, type): raise TypeError(f'{said}, not its class: {gamma.__name__}()')
     if not isinstance(gamma, Controller):
@@ -261,7 +261,7 @@ class Timed(Bounded):
     "Times its rounds"
     def __init__(self, gamma, gamma_min, gamma_max, clock): # `clock()`: seconds; None: that of the device, once it is known
         super().__init__(gamma, gamma_min, gamma_max)
-        if clock is not None and not callable(clock): raise ValueError(f'clock={clock!r}: give a function that returns seconds, or None for the clock of the device')
+        if clock is not None and not callable(clock): raise ValueError(f'clock={shown(clock)}: give a function that returns seconds, or None for the clock of the device')
         self.given, self.first = clock is not None, True
         read = clock or time.perf_counter
         self.clock = lambda: read()                                          # copies of a controller share a function, so they read one clock

@@ -44,9 +44,13 @@ TARGET, DRAFT = (random_gpt2(seed, vocab_size=97, n_layer=1, n_head=2, n_embd=32
 def test_no_draft_length(gamma):
     with pytest.raises(ValueError, match='whole number >= 1'): generate(TARGET, DRAFT, [1, 2, 3], 4, gamma)
 
-@pytest.mark.parametrize('gamma', [2.5, nan, '4', None, [4], STRATEGIES['aimd']])
+@pytest.mark.parametrize('gamma', [2.5, nan, '4', None, [4], STRATEGIES['aimd'], DRAFT])
 def test_neither_length_nor_controller(gamma):
-    with pytest.raises((TypeError, ValueError), match='give a whole number >= 1 or a controller'): generate(TARGET, DRAFT, [1, 2, 3], 4, gamma)
+    with pytest.raises((TypeError, ValueError), match='give a whole number >= 1 or a controller') as e: generate(TARGET, DRAFT, [1, 2, 3], 4, gamma)
+    assert len(str(e.value).splitlines()) == 1
+    for cls in STRATEGIES.values():
+        with pytest.raises(ValueError) as e: cls(gamma_max=DRAFT)
+        assert len(str(e.value).splitlines()) == 1 and len(str(e.value)) < 250
 
 @pytest.mark.parametrize('gamma', [np.int64(3), np.uint8(3), torch.tensor(3), np.array(3)])
 def test_lengths_of_other_libraries(gamma):
