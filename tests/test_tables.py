@@ -69,11 +69,11 @@ def test_a_row_stands_for_the_weights_threads_and_texts_that_gave_it(tmp_path, m
 
 @pytest.mark.parametrize('bad, words', [(dict(gamma=[1, 0]), 'gamma=0'), (dict(gamma=[True]), 'gamma=True'), (dict(gamma=[2.5]), 'gamma=2.5'), (dict(gamma=['best']), "gamma='best'"), (dict(gamma=[]), 'gamma: the grid is empty'),
     (dict(temperature=[0., -1.]), 'temperature=-1'), (dict(temperature=[math.nan]), 'temperature=nan'), (dict(rule=['token', 'none']), "rule='none'"),
-    (dict(rule=['token', 'greedy'], temperature=[0., .8]), 'rule greedy, temperature 0.8')], ids=str)
+    (dict(rule=['token', 'greedy'], temperature=[0., .8]), 'rule="greedy" .* temperature=0.8')], ids=str)
 def test_values_of_a_grid_that_cannot_be_run(bad, words):
     with pytest.raises(ValueError, match=words): points(**bad)
 
-@pytest.mark.parametrize('args, words', [(['--gamma', '1,60'], 'gamma=60'), (['--max-new-tokens', '80'], 'max_new_tokens=80'), (['--pair', 'x,y+'], "pair='y+'"), (['--pair', 'x,+'], "pair='+'"), (['--rule', 'token,greedy', '--temperature', '0,0.8'], 'rule greedy'),
+@pytest.mark.parametrize('args, words', [(['--gamma', '1,60'], 'gamma=60'), (['--max-new-tokens', '80'], 'max_new_tokens=80'), (['--pair', 'x,y+'], "pair='y+'"), (['--pair', 'x,+'], "pair='+'"), (['--rule', 'token,greedy', '--temperature', '0,0.8'], 'greedy'),
     (['--rule', 'token,block'], 'block'), (['--prompt', 'x'*70], '70'), (['--temperature', '0,inf'], 'inf'), (['--gamma', '1,,2'], '--gamma'), (['--gamma', ','], '--gamma'), (['--seed', 2**64], 'seed')], ids=str)
 def test_a_grid_that_cannot_be_run_is_refused_before_the_first_point(tmp_path, monkeypatch, capsys, args, words):
     real = planning.open_pair
