@@ -11,7 +11,6 @@ __all__ = ['AXES', 'NUMBER', 'COUNTED', 'MARK', 'Plan', 'explained', 'two_ways',
 # %% ../nbs/12_planning.ipynb #imports
 import csv, io, json, re
 from dataclasses import dataclass, field, replace
-from functools import partial
 from hashlib import sha1
 from itertools import product
 from math import isfinite
