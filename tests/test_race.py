@@ -5,11 +5,7 @@ import ipywidgets, matplotlib.figure, pytest, torch, traitlets
 from specdec import bench, load_pair, widgets
 from specdec.models import as_cached
 from specdec.widgets import (MACHINE, PROMPT, AcceptanceExplorer, Job, Lap, Race, RoundPlayer, SpeedupExplorer, acceptance_view, fault, film, html_race,
-<<<<<<< HEAD
-                             html_step, html_text, lanes, table, timed_laps)
-=======
                              html_step, html_text, lanes, middle, table, timed_laps)
->>>>>>> 8f78381 (Widgets: speedups and signs of a busy machine as the benchmark has them; controllers read the device's clock)
 from specdec.zoo import Pair
 
 HOSTILE = ['<b>', '&', '"', "'", 'a\nb', '\x00\x1b[31m\x7f', '\ud800', '\u202eabc', '$x$', '_x']
