@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['MACHINE', 'STEPS', 'PROMPT', 'NAMED', 'TARGETS', 'DEVICES', 'Machine', 'fault', 'Live', 'Stopped', 'Job', 'picture',
-           'number', 'shown', 'table', 'field', 'dial', 'choice', 'row', 'Lab', 'acceptance_view', 'numbers',
+           'number', 'shown', 'table', 'beside', 'field', 'dial', 'choice', 'row', 'Lab', 'acceptance_view', 'numbers',
            'last_rows', 'AcceptanceExplorer', 'Coins', 'film', 'html_text', 'emitted', 'html_step', 'RoundPlayer',
-           'Lap', 'Told', 'decoded', 'assisted', 'lanes', 'timed_laps', 'speedup_view', 'measure', 'SpeedupExplorer',
-           'html_race', 'pace', 'missing', 'open_pair', 'here', 'Race', 'told_pace', 'ended']
+           'Lap', 'Told', 'decoded', 'assisted', 'lanes', 'timed_laps', 'middle', 'speedup_view', 'measure',
+           'SpeedupExplorer', 'html_race', 'pace', 'missing', 'open_pair', 'here', 'Race', 'told_pace', 'ended']
 
 # %% ../nbs/26_widgets.ipynb #imports
 import html
@@ -24,9 +24,10 @@ from time import monotonic, sleep
 import ipywidgets as W, torch
 from huggingface_hub import try_to_load_from_cache
 from torch import Tensor
-from transformers import PreTrainedModel, StoppingCriteria
+from transformers import StoppingCriteria
 from .acceptance import residual
-from .bench import Clock, as_config, hf_generate, inputs_of, interleave, load_models, merged, pass_costs, pooled, tokens_per_second
+from .bench import Clock, as_config, can_assist, cpu_seconds, disturbances, gain, hf_generate, inputs_of
+from .bench import interleave, load_models, merged, pass_costs, pooled, run_rates
 from .control import STRATEGIES, Never, make_controller
 from .decoding import encode, lossless_report, stream
 from .distributions import new_generator, overlap, probs, tv
@@ -187,6 +188,11 @@ def table(rows:dict, # heading, text -> cells, markup or numbers
         heading = html.escape(plain(heading))
         return f'<tr data-row="{heading}"><th scope="row">{heading}</th>{"".join(map(cell, cells))}</tr>'
     return f'<table>{"".join(line(*o) for o in rows.items())}</table>'
+
+def beside(disturbed:list, # sentences
+          )->str: # markup
+    "What has to be said beside a time, if anything"
+    return ''.join(f'; {html.escape(plain(o))}' for o in disturbed)
 
 def field(label:str, value=None, kind=W.Text, width='24em', **options)->W.Widget:
     "A named control"
@@ -442,11 +448,11 @@ def assisted(pair:Pair, ids:Tensor, gamma, temperature:float=0., seed:int=0): # 
         hf_generate(target, ids, n, pair.draft, gamma if isinstance(gamma, int) else None, temperature, seed)
     return run
 
-def lanes(pair:Pair, ids:Tensor, gamma, temperature:float=0., seed:int=0)->dict: # name -> function of (new tokens, a `Lap`)
-    "The methods that race: transformers' assistant has to be a model, and takes a constant draft length or its own schedule"
+def lanes(pair:Pair, ids:Tensor, gamma, temperature:float=0., seed:int=0, n:int=0)->dict: # name -> function of (new tokens, a `Lap`)
+    "The methods that race over `n` tokens; transformers' takes a model, and a constant draft length or its own schedule"
     here = {'target alone': decoded(pair, None, ids, Never(), temperature, seed),
             'speculative': decoded(pair, pair.draft, ids, gamma, temperature, seed)}
-    if not all(isinstance(m, PreTrainedModel) for m in (pair.target, pair.draft)): return here
+    if not can_assist(pair.target, pair.draft, len(ids) + n): return here
     return here | {"transformers' assisted": assisted(pair, ids, gamma, temperature, seed)}
 
 # %% ../nbs/26_widgets.ipynb #export-timed
@@ -456,7 +462,7 @@ def timed_laps(pair:Pair, ids:Tensor, methods:dict, # name -> function of (new t
                clock=None, # a `Clock`; None: the device's
                check=lambda: None, # called after each round, while the clock runs; an exception ends the race
                rest=lambda share: None, # called after each text, while no clock runs, with how far it is, in [0, 1]
-              )->dict: # name -> all its `Lap`s that count, the median one first
+              )->dict: # name -> its `Lap`s that count, run by run
     "Every method by turns, as a benchmark does it"
     clock = clock or Clock(pair.target.device)
     laps, done, texts = defaultdict(list), count(1), (1 + runs)*len(methods)
@@ -469,11 +475,11 @@ def timed_laps(pair:Pair, ids:Tensor, methods:dict, # name -> function of (new t
             return lap
         return run
     interleave({k: text(k, f) for k, f in methods.items()}, [ids], runs, clock=clock, done=lambda: rest(next(done)/texts))
-    def from_the_middle(laps):
-        "The median lap, then the others as they came"
-        middle = sorted(laps, key=lambda lap: lap.seconds)[(len(laps) - 1)//2]
-        return [middle, *(lap for lap in laps if lap is not middle)]
-    return {k: from_the_middle(o[1:]) for k, o in laps.items()}
+    return {k: o[1:] for k, o in laps.items()}
+
+def middle(laps:list)->Lap:
+    "The median lap"
+    return sorted(laps, key=lambda lap: lap.seconds)[(len(laps) - 1)//2]
 
 # %% ../nbs/26_widgets.ipynb #export-speedup-view
 def speedup_view(alpha:float, gamma:int, c:float, v:float=1., # as in `specdec.theory`
@@ -492,9 +498,9 @@ def measure(pair:Pair,
             runs:int=2, # that count
             check=lambda: None, # called after each round, while the clock runs; an exception ends the measurement
             rest=lambda share: None, # called after each text, while no clock runs, with how far it is, in [0, 1]
-           )->tuple: # speedups, gamma -> x; `Costs`; alpha_hat
+           )->tuple: # speedups, gamma -> x; `Costs`; alpha_hat; what says that the machine was not idle
     "Speedup of each draft length, greedy and interleaved, then the prices of its passes"
-    clock, step, steps = Clock(pair.target.device), count(1), len(inputs)*((1 + runs)*(1 + len(gammas)) + 1)
+    clock, since, step, steps = Clock(pair.target.device), cpu_seconds(), count(1), len(inputs)*((1 + runs)*(1 + len(gammas)) + 1)
     def done(): rest(next(step)/steps)
     def text(g):
         "A lap at draft length g"
@@ -509,9 +515,10 @@ def measure(pair:Pair,
         done()
         return costs
     seconds, laps = interleave({g: text(g) for g in (0, *gammas)}, inputs, runs, clock=clock, done=done)
-    rate = {g: tokens_per_second(seconds[g], sum(len(o.tokens) for o in laps[g])) for g in laps}
+    rates = {g: run_rates(seconds[g], sum(len(o.tokens) for o in laps[g])) for g in laps}
+    disturbed = disturbances({f'γ = {g}': o for g, o in rates.items()}, since, device=pair.target.device)
     alpha = pooled(lap for g in gammas for lap in laps[g]).alpha_hat
-    return {g: rate[g]/rate[0] for g in gammas}, merged([*map(price, inputs)]), alpha
+    return {g: gain(rates[g], rates[0])[0] for g in gammas}, merged([*map(price, inputs)]), alpha, disturbed
 
 # %% ../nbs/26_widgets.ipynb #export-speedup
 class SpeedupExplorer(Lab):
@@ -538,11 +545,12 @@ class SpeedupExplorer(Lab):
         job.said.value = 'timing; the page stands still while a clock runs'
         job.rest(0.)
         inputs = [encode(o, as_cached(pair.target), pair.tokenizer) for o in held_out_prompts(1)['docs'] + held_out_prompts(1)['code']]
-        self.measured, costs, alpha = measure(pair, inputs, check=job.check, rest=job.rest, **self.options)
+        self.measured, costs, alpha, disturbed = measure(pair, inputs, check=job.check, rest=job.rest, **self.options)
         self.alpha.value, self.c.value, self.v.value = alpha, median(costs.c.values()), median(costs.v.values())
         self.view.later()
         best = max(self.measured, key=self.measured.get)
-        return f'{html.escape(pair.name)} on {pair.target.device.type}: α̂ {alpha:.2f}, plain {1/costs.plain:.0f} tokens/s, best measured γ = {best}, speedup {self.measured[best]:.2f}'
+        return (f'{html.escape(plain(pair.name))} on {pair.target.device.type}: α̂ {alpha:.2f}, plain {1/costs.plain:.0f} tokens/s, '
+                f'best measured γ = {best}, speedup {self.measured[best]:.2f}{beside(disturbed)}')
 
 # %% ../nbs/26_widgets.ipynb #export-race-view
 def html_race(laps:dict, # name -> `Lap`
@@ -637,12 +645,14 @@ class Race(W.VBox):
         pair = self.models(config)
         _, (ids,), context = inputs_of(config, pair)
         n, clock, T = min(config.max_new_tokens, context - len(ids)), Clock(pair.target.device), config.temperature
-        gamma = make_controller(config.adaptive, config.gamma, clock) if config.adaptive else config.gamma
+        gamma = make_controller(config.adaptive, config.gamma) if config.adaptive else config.gamma
         job.said.value = 'timing; the page stands still while a clock runs'
         job.rest(0.)
-        every = timed_laps(pair, ids, lanes(pair, ids, gamma, T, config.seed), n, self.runs.value, clock, job.check, job.rest)
-        said = ended(pair, ids, gamma, T, n, every, job.check)
-        laps = {k: o[0] for k, o in every.items()}
+        since = cpu_seconds()
+        every = timed_laps(pair, ids, lanes(pair, ids, gamma, T, config.seed, n), n, self.runs.value, clock, job.check, job.rest)
+        disturbed = disturbances({k: [lap.rate for lap in o] for k, o in every.items()}, since, device=pair.target.device)
+        said = ended(pair, ids, gamma, T, n, every, job.check) + beside(disturbed)
+        laps = {k: middle(o) for k, o in every.items()}
         self.show(job, laps, n)
         self.view.value = html_race(laps, n) + shown(picture(plot_race({k: o.points for k, o in laps.items()})))
         return said
@@ -661,12 +671,11 @@ def told_pace(factor:float)->str: # seconds shown for each second that passed
     if factor == 1: return 'as it was'
     return f'{factor:.1f} times slower than it was, all alike' if factor > 1 else f'{1/factor:.1f} times faster than it was, all alike'
 
-def ended(pair:Pair, ids:Tensor, gamma, temperature:float, n:int, every:dict, # name -> `Lap`s, the median one first
+def ended(pair:Pair, ids:Tensor, gamma, temperature:float, n:int, every:dict, # name -> `Lap`s, run by run
           check=lambda: None, # called after each round
          )->str:
     "Are the greedy texts the same, and how much faster was it?"
-    plain_lap, fast, *others = (laps[0] for laps in every.values())
-    greedy = {'target alone': plain_lap, 'speculative': fast}
+    greedy = {k: every[k][0] for k in ('target alone', 'speculative')}
     if temperature:
         greedy = {k: Lap(pair.tokenizer.decode, check=check) for k in greedy}
         for k, lap in greedy.items(): lanes(pair, ids, gamma)[k](n, lap)
@@ -674,9 +683,12 @@ def ended(pair:Pair, ids:Tensor, gamma, temperature:float, n:int, every:dict, # 
     report = lossless_report(pair.target, ids, torch.tensor(b.tokens), torch.tensor(a.tokens))
     same = 'yes' if report.verdict == 'exact' else f'no, {report.verdict} at token {report.position}'
     if temperature: same += ' (a greedy run)'
-    times = f'{fast.rate/plain_lap.rate:.2f} x target alone'
-    for other in others: times += f", {fast.rate/other.rate:.2f} x transformers' assisted"
-    if not others: times += "; transformers' assistant has to be a model, so it does not race"
-    stats = Stats.of(fast.rounds)
+    rates = {k: [lap.rate for lap in o] for k, o in every.items()}
+    fast, times = rates.pop('speculative'), []
+    for name, other in rates.items():
+        median, low, high = gain(fast, other)
+        times.append(f'{median:.2f} x {name} ({low:.2f} to {high:.2f})')
+    if len(rates) == 1: times.append("transformers' assistant has to be a model, so it does not race")
+    stats = Stats.of(every['speculative'][0].rounds)
     acceptance = f'α̂ {stats.alpha_hat:.2f}, τ {stats.tau:.2f}' if stats.tested else 'nothing was drafted'
-    return f'identical: {same}; {times}; {acceptance}'
+    return f'identical: {same}; {"; ".join(times)}; {acceptance}'
