@@ -84,3 +84,11 @@ def test_best_gamma_looks_at_every_length(kind):
         assert best_gamma(a, c, kind(v.tolist())) == gains.index(max(gains))
         assert best_gamma(a, c, kind(v.tolist()), 3) == gains[:4].index(max(gains[:4]))
     assert best_gamma(.8, .1) == best_gamma(.8, .1, gamma_max=60) == best_gamma(.8, .1, kind([1.]*60)) == 6
+
+@pytest.mark.parametrize('answer', [2.5, -1, nan, None, '3', True, [3]])
+def test_what_a_controller_of_the_user_may_answer(answer):
+    class Mine:
+        keep_going = None
+        def gamma(self, remaining): return answer
+        def observe(self, rnd): pass
+    with pytest.raises(ValueError, match='gamma=.*: Mine asked for it'): generate(TARGET, DRAFT, [1, 2, 3], 4, Mine())
