@@ -15,7 +15,7 @@ from threading import Lock, RLock
 from weakref import finalize
 import torch, torch.nn.functional as F
 from torch import Tensor
-from .control import Never, as_controller
+from .control import Never, as_controller, next_length
 from .distributions import Processors, Sampler, check_sampling, check_seed, is_sick, new_generator
 from .drafting import NoDraft, as_drafter
 from .models import CachedLM, as_cached
@@ -229,7 +229,7 @@ def speculate(ids:Tensor, # prompt, [n]
     with lease.turn(take=True): target.rollback(0); draft.rollback(0)
     while L < limit:
         with lease.turn():
-            gamma, read = controller.gamma(limit - L), target.length
+            gamma, read = next_length(controller, limit - L), target.length
             if read not in (0, L - 1): raise ValueError(f'the target has read {read} tokens where the text has {L}: it was used for another text in between')
             g = min(gamma, limit - L - 1)
             x, q = drafted(draft if g > 0 else nobody, text[:L], g, sampler, controller.keep_going)
