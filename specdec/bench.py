@@ -35,7 +35,7 @@ import specdec, torch, transformers, yaml
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from torch import Tensor, nn
 from tqdm import tqdm
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedModel
+from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 from transformers.utils import logging
 from .control import Adaptive, Never, Settings, as_controller, device_wait, make_controller, one_line
 from .decoding import autoregressive, encode, end_tokens, generate, lossless_report
@@ -43,7 +43,7 @@ from .drafting import Drafter, as_drafter, named_draft
 from .models import CachedLM, as_cached, evaluating
 from .rounds import Stats, all_lossless, ratio
 from .theory import speedup
-from .zoo import TINY, Pair, fetch, load_pair, pick_device, pick_dtype, quietly
+from .zoo import TINY, Pair, check_name, fetch, fetch_tokenizer, load_pair, pick_device, pick_dtype, quietly
 
 # %% ../nbs/22_bench.ipynb #clock
 class Clock:
@@ -861,8 +861,9 @@ def load_models(config:BenchConfig)->Pair: # the draft is None when the method u
     if draft and draft.partition(':')[0] not in ('lookup', 'early_exit', 'int8', 'int4'): return load_pair(target, None if target == draft == 'tiny' else TINY/'draft' if draft == 'tiny' else draft, **where)
     if target in ('tiny', 'toy'): pair = load_pair(target, **where)
     else:
+        check_name(target)
         device = pick_device(config.device)
-        with quietly(): pair = Pair(fetch(AutoModelForCausalLM, target, device=device, dtype=pick_dtype(config.dtype, device)), None, fetch(AutoTokenizer, target), target)
+        with quietly(): pair = Pair(fetch(AutoModelForCausalLM, target, device=device, dtype=pick_dtype(config.dtype, device)), None, fetch_tokenizer(target), target)
     return replace(pair, draft=draft and named_draft(draft, pair.target))
 
 def inputs_of(config:BenchConfig, pair)->tuple: # `Prompt`s; their ids, [n] each; the length of the context
