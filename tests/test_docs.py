@@ -42,6 +42,19 @@ def test_code_has_no_links_in_markdown(site, pages):
     for page in pages.values():
         for pre in re.findall(r'<pre.*?</pre>', html(site, page), re.S): assert not (found := re.search(r'\[`[^`\n]+`\]\(', re.sub('<[^>]*>', '', pre))), f'{page}: {found[0]}'
 
+def prose(site, page):
+    "The text of a page that a reader sees as text: without scripts, code and tags"
+    main = html(site, page).split('<main', 1)[1].split('</main>')[0]
+    return re.sub('<[^>]*>', '', re.sub(r'<(script|style|pre|code)\b.*?</\1>', '', main, flags=re.S))
+
+def test_no_page_shows_how_it_was_made(site, pages):
+    "No half of a link, no path of the machine that built it, no complaint of the builder, and no picture without a description"
+    for page in pages.values():
+        main = html(site, page).split('<main', 1)[1]
+        assert not (found := re.search(r'\]\([^)\s]{1,80}\)', prose(site, page))), f'{page}: {found[0]}'
+        assert not (found := re.search(r'(?<![\w.])/(?:work|root|home|Users|tmp)/\S*|\w+\.py:\d+: \w*Warning', re.sub('<[^>]*>', '', main))), f'{page}: {found[0]}'
+        assert not [i[:80] for i in re.findall(r'<img\b[^>]*>', main) if not re.search(r'alt="[^"]+"', i)], page
+
 def test_search_finds_every_page(site, pages):
     found = (site/'search.json').read_text(encoding='utf-8')
     assert [p for p in pages.values() if p not in found] == []

@@ -101,6 +101,22 @@ def test_notebooks_are_saved_whole(notebooks):
         assert not [o for o in outs if o['output_type'] == 'error'], f'{p.name}: an error is saved'
         assert not [o for o in outs if set(o.get('data', {})) == {'application/vnd.jupyter.widget-view+json', 'text/plain'}], f'{p.name}: a bare widget'
 
+def debris(output):
+    "What an output says that nobody meant to show: a bare number or object, stderr; else None"
+    said = ''.join(output.get('data', {}).get('text/plain', '') or output.get('text', ''))
+    if output.get('name') == 'stderr': return said
+    alone = output['output_type'] == 'execute_result' and set(output['data']) == {'text/plain'}
+    return said if alone and re.fullmatch(r'-?[\d.]+(e-?\d+)?|<.*( at 0x|object).*>', said.strip()) else None
+
+def test_no_debris_in_outputs(notebooks):
+    found = {(p.name, c['id']): d for p in notebooks for c in cells(p) if c['cell_type'] == 'code' for o in c['outputs'] if (d := debris(o))}
+    assert not found, found
+
+@pytest.mark.parametrize('said, bad', [('272', True), ('-1.5', True), ('<object at 0x7f>', True), ("'text'", False), ('Stats(rounds=2)', False), ('tensor([1.])', False)])
+def test_debris_is_told_from_results(said, bad):
+    assert bool(debris(dict(output_type='execute_result', data={'text/plain': said}))) == bad
+    assert not debris(dict(output_type='stream', name='stdout', text=said)) and debris(dict(output_type='stream', name='stderr', text=said))
+
 def test_every_figure_is_saved(notebooks):
     "A cell that is labelled as a figure has a picture in its outputs"
     figures = {(p.name, c['id']): c['outputs'] for p in notebooks for c in cells(p) if re.search(r'^#\| label: fig-', ''.join(c['source']), re.M)}

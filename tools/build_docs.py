@@ -1,7 +1,7 @@
 """Build the docs site into `doc_path`: nbdev prepares the pages in _proc, then Quarto renders them where it is installed, else smalldocs.
 
     python tools/build_docs.py [--smalldocs]        # --smalldocs: even where Quarto is installed"""
-import json, re, shutil, subprocess, sys
+import json, re, shutil, subprocess, sys, warnings
 from pathlib import Path
 from nbdev.config import get_config
 from nbdev.quarto import refresh_quarto_yml
@@ -9,11 +9,17 @@ from nbdev.serve import proc_nbs
 
 def page(name): return re.sub(r'^\d+[a-zA-Z0-9]*_', '', name)        # as nbdev names it: 01_acceptance.ipynb -> acceptance.ipynb
 
+def unnested(text):
+    "A name in the text of a link is linked by nbdev once more: the inner link goes"
+    return re.sub(r'\[((?:[^\[\]]|\[`[^`\n]+`\]\([^)\s]*\))*)\]\(', lambda m: '[' + re.sub(r'\[(`[^`\n]+`)\]\([^)\s]*\)', r'\1', m[1]) + '](', text)
+
 def plain_code(proc):
-    "Take back the links that nbdev sets inside of code, where nothing renders them"
+    "Take back the links that nbdev sets inside of code and of other links, where nothing renders them"
     def plain(fence): return re.sub(r'\[(`[^`\n]+`)\]\([^)\s]*\)', r'\1', fence[0])
     for p in proc.rglob('*.ipynb'):
         nb = json.loads(p.read_text(encoding='utf-8'))
+        for c in nb['cells']:
+            if c['cell_type'] == 'markdown': c['source'] = unnested(''.join(c['source']))
         for o in (o['data'] for c in nb['cells'] for o in c.get('outputs', []) if 'text/markdown' in o.get('data', {})):
             o['text/markdown'] = re.sub(r'^```.*?^```', plain, ''.join(o['text/markdown']), flags=re.M | re.S)
         p.write_text(json.dumps(nb), encoding='utf-8')
@@ -42,6 +48,7 @@ def build(quarto=None):
     cfg = get_config(); proc = cfg.config_path/'_proc'
     shutil.rmtree(proc, ignore_errors=True)
     refresh_quarto_yml()
+    warnings.filterwarnings('ignore', message='Unknown section')                 # of docstrings that come from matplotlib
     proc_nbs(cfg.nbs_path, force=True, n_workers=0)
     plain_code(proc)
     if quarto: cmd = [quarto, 'render', str(proc), '--no-cache']
