@@ -49,7 +49,7 @@ def notices(place, check):
         r = run(place, '.', '-m', 'pytest', '-q', '-x', '-p', 'no:cacheprovider', f'tests/{file}.py', '-k', function)
         return r.returncode == 1 and ' failed' in r.stdout and not re.search(r' errors?\b', r.stdout.splitlines()[-1]), r.stdout[-1500:]
     name, cell = check.split('#')
-    book = next(b for b in (place/'nbs').rglob('*.ipynb') if re.sub(r'^\d+_', '', b.stem) == name))
+    book = next(b for b in (place/'nbs').rglob('*.ipynb') if re.sub(r'^\d+_', '', b.stem) == name)
     r = run(place, book.parent.relative_to(place), '-c', CELLS, book.name, cell, SKIP)
     raised = re.search(r'^RAISED (\w+)$', r.stdout, re.M)
     return bool(raised) and raised[1] not in BROKEN, r.stdout[-1500:] + r.stderr[-500:]
