@@ -7,7 +7,7 @@ import specdec
 from specdec import autoregressive, generate, speculative, stream
 from specdec.decoding import DraftFailed, declared_ends, end_tokens, text_ids
 from specdec.drafting import ModelDraft, PromptLookup, Table
-from specdec.models import HFModel
+from specdec.models import HFModel, as_cached
 from specdec.verification import GreedyRule, TokenRule
 from specdec.zoo import byte_tokenizer, random_gpt2
 
@@ -46,7 +46,7 @@ def test_numbers_of_other_kinds(settings):
     assert a.tokens.equal(b.tokens) and a.finish_reason == b.finish_reason == 'length'
 
 # The end of a text
-VIEWS = dict(model=lambda m: m, transformers=HFModel)
+VIEWS = dict(model=lambda m: m, view=as_cached, transformers=HFModel)
 
 @pytest.mark.parametrize('wrap', VIEWS.values(), ids=VIEWS)
 @pytest.mark.parametrize('where', ['generation_config', 'config', 'both'])

@@ -75,6 +75,7 @@ def waits(device, new):
         lms = views(pair, kind)
         for _ in range(2):
             rounds = stream(*lms, list(range(8)), new, temperature=temperature, seed=0)
+            next(rounds)                                                               # before the first token of a text the weights are looked at, and waited for
             with Waits() as spy, warnings.catch_warnings(record=True) as alarms:
                 warnings.simplefilter('always')
                 if device.type == 'cuda': torch.cuda.set_sync_debug_mode('warn')
