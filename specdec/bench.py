@@ -43,7 +43,8 @@ from .drafting import Drafter, as_drafter, named_draft
 from .models import CachedLM, as_cached, evaluating
 from .rounds import Stats, all_lossless, ratio
 from .theory import speedup
-from .zoo import TINY, Pair, check_name, fetch, fetch_tokenizer, load_pair, pick_device, pick_dtype, quietly
+from .fetching import check_name, fetch, fetch_tokenizer
+from .zoo import TINY, Pair, load_pair, pick_device, pick_dtype, quietly
 
 # %% ../nbs/22_bench.ipynb #clock
 class Clock:

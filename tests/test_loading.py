@@ -6,7 +6,8 @@ import pytest, torch
 from huggingface_hub.errors import GatedRepoError, HTTPError, OfflineModeIsEnabled, RevisionNotFoundError
 from safetensors import SafetensorError
 from specdec import generate, load_pair
-from specdec.zoo import byte_tokenizer, check_tokenizers, dialled_pair, gpt2_config, held_out_prompts, in_one_line, load_fault, pick_device, pick_dtype, random_gpt2, toy_pair
+from specdec.fetching import check_tokenizers, in_one_line, load_fault
+from specdec.zoo import byte_tokenizer, dialled_pair, gpt2_config, held_out_prompts, pick_device, pick_dtype, random_gpt2, toy_pair
 
 SHAPE = dict(vocab_size=300, n_positions=16, n_embd=8, n_head=2, n_layer=1, bos_token_id=None, eos_token_id=None)
 

@@ -17,14 +17,14 @@ from specdec.bench import Clock, environment, hf_generate, interleave, new_token
 from specdec.decoding import lossless_report
 from specdec.distributions import probs
 from specdec.models import GraphedGPT2, StaticGPT2, as_cached
-from specdec.zoo import Scripted, dialled_pair, pick_device, pick_dtype, random_gpt2
+from specdec.zoo import Favouring, dialled_pair, pick_device, pick_dtype, random_gpt2
 
 FEW = dict(vocab_size=300, n_positions=256, n_embd=32, n_head=2)
 PAIRS = {False: [('gpt2-large', 'distilgpt2'), ('gpt2-xl', 'gpt2')], True: [({**FEW, 'n_layer': 4}, {**FEW, 'n_layer': 1})]}
 KINDS = dict(steps=StaticGPT2, graphs=GraphedGPT2)
 
 def views(pair, kind)->list: # target and draft as our loop sees them
-    return [Scripted(kind(m.plain), m.script) if hasattr(m, 'plain') else kind(m) for m in (pair.target, pair.draft)]
+    return [Favouring(kind(m.plain), m.script) if hasattr(m, 'plain') else kind(m) for m in (pair.target, pair.draft)]
 
 def greedy_text(device, new):
     "The trained pair: every loop writes what the target alone writes, up to rounding at near-ties (which is reported)"
