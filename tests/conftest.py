@@ -17,6 +17,7 @@ def shares(item):
 def pytest_collection_modifyitems(items):
     "With `-n 2 --dist loadgroup`: what is made once for a module is made in one process"
     for item in items:
+        if ' at 0x' in item.nodeid: raise pytest.UsageError(f'{item.nodeid}: an address in the name of a test is another in each process: give it ids')
         if shares(item): item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 @pytest.fixture(scope='session')

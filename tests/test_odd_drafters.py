@@ -44,7 +44,7 @@ def test_numbers_of_other_libraries():
         assert quantised_bytes(TARGET, one(4), one(32)) == quantised_bytes(TARGET, 4, 32)
 
 @pytest.mark.parametrize('counts', [None, 'a', 3, [], [[]], torch.ones(0, 0), torch.ones(2), torch.ones(2, 3), torch.ones(1, 2, 2), -torch.ones(2, 2), [[1, nan], [1, 1]], [[1, inf], [1, 1]],
-                                    [[1, 2], [3]], torch.ones(2, 2).bool(), torch.ones(2, 2) + 1j, [['a', 'b'], ['c', 'd']], object()], ids=repr)
+                                    [[1, 2], [3]], torch.ones(2, 2).bool(), torch.ones(2, 2) + 1j, [['a', 'b'], ['c', 'd']], ...], ids=repr)
 def test_odd_tables(counts): assert 'give a square table of finite numbers' in one_line(Bigram, counts)
 
 @pytest.mark.parametrize('table', [[[1, 2], [3, 4]], np.array([[1, 2], [3, 4]]), torch.tensor([[1, 2], [3, 4]], dtype=torch.int32), torch.tensor([[1., 2], [3, 4]], dtype=torch.bfloat16)], ids=lambda o: type(o).__name__)
@@ -53,7 +53,7 @@ def test_tables_of_other_kinds(table):
     assert torch.equal(generate(target, Bigram(table), [0, 1], 12, temperature=0.).tokens, autoregressive(target, [0, 1], 12).tokens)
     assert len(generate(target, Bigram(table), [0, 1], 12, temperature=1., seed=0).tokens) == 12
 
-@pytest.mark.parametrize('ids', [None, 'abc', [[1, 2]], [.5], [True, False], [97], [-1], 3, object()], ids=repr)
+@pytest.mark.parametrize('ids', [None, 'abc', [[1, 2]], [.5], [True, False], [97], [-1], 3, ...], ids=repr)
 def test_odd_texts_of_a_table(ids): one_line(Bigram.from_text, ids, 97)
 
 @pytest.mark.parametrize('smoothing', [-1, nan, inf, '1', None, True])

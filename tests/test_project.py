@@ -112,7 +112,7 @@ def test_no_debris_in_outputs(notebooks):
     found = {(p.name, c['id']): d for p in notebooks for c in cells(p) if c['cell_type'] == 'code' for o in c['outputs'] if (d := debris(o))}
     assert not found, found
 
-@pytest.mark.parametrize('said, bad', [('272', True), ('-1.5', True), ('<object at 0x7f>', True), ("'text'", False), ('Stats(rounds=2)', False), ('tensor([1.])', False)])
+@pytest.mark.parametrize('said, bad', [('272', True), ('-1.5', True), ('<object object>', True), ("'text'", False), ('Stats(rounds=2)', False), ('tensor([1.])', False)])
 def test_debris_is_told_from_results(said, bad):
     assert bool(debris(dict(output_type='execute_result', data={'text/plain': said}))) == bad
     assert not debris(dict(output_type='stream', name='stdout', text=said)) and debris(dict(output_type='stream', name='stderr', text=said))
