@@ -198,8 +198,9 @@ class Sampler:
     top_p:float=1. # keep this much mass (1: all)
     generator:torch.Generator=None # unused when greedy
     processors:object=None # what changes the logits first: `Processors`; None: nothing
+    min_p:float=0. # keep tokens this likely beside the best (0: all)
 
-    def __post_init__(self): check_sampling(self.temperature, self.top_k, self.top_p)
+    def __post_init__(self): check_sampling(self.temperature, self.top_k, self.top_p, self.min_p)
 
     @property
     def greedy(self)->bool:
@@ -209,7 +210,7 @@ class Sampler:
     def rows(self, logits:Tensor, ids:Tensor=None)->Tensor:
         "The law of each row after `ids`, [m, V]; when greedy the logits themselves, since only their argmax counts"
         if self.processors: logits = processed(logits, ids, self.processors)
-        return logits if self.greedy else probs(logits, self.temperature, self.top_k, self.top_p)
+        return logits if self.greedy else probs(logits, self.temperature, self.top_k, self.top_p, self.min_p)
 
     def draw(self, rows:Tensor)->Tensor:
         "A token from each of `rows`, [m]"

@@ -24,7 +24,8 @@ from .distributions import overlap, tv
 from .huggingface import pieces
 from .rounds import Round, Stats
 from .theory import expected_tokens, per_position, speedup
-from .verification import as_rule, at
+from .acceptance import at_tokens
+from .verification import as_rule
 
 # %% ../nbs/05_figures.ipynb #export-text
 MARKS = {' ': '·', '\n': '⏎', '\t': '⇥'}
@@ -297,13 +298,13 @@ class Noted:
                 ): self.rule, self.tell = as_rule(rule), tell
     lossless = property(lambda self: self.rule.lossless)
     greedy = property(lambda self: getattr(self.rule, 'greedy', False))
-    def odds(self, p, q, x): return self.rule.odds(p, q, x)
+    def ratio(self, p, q, x): return self.rule.ratio(p, q, x)
     def count(self, marks): return self.rule.count(marks)
     def closing(self, p, q, x, n): return self.rule.closing(p, q, x, n)
     def observe(self, p, q, x, n):
         "Pass the verdict on"
         self.rule.observe(p, q, x, n)
-        self.tell(at(p, x).tolist(), at(q, x).tolist())
+        self.tell(at_tokens(p[:len(x)], x).tolist(), at_tokens(q, x).tolist())
 
 def record(pair, # models and tokenizer
            prompt:str, # text

@@ -9,7 +9,6 @@ __all__ = ['TypicalRule', 'Thresholds', 'AdaRule']
 from dataclasses import dataclass
 from math import log, sqrt
 import torch
-from torch import Tensor
 from .acceptance import at_tokens
 from .distributions import entropy, js_distance, one_hot
 from .verification import RULES, TokenRule

@@ -270,9 +270,9 @@ class Coins(Noted):
     def __init__(self, rule, tell, flip): # the first two as in `Noted`
         super().__init__(rule, tell)
         self.flip = flip
-    def odds(self, p, q, x):
+    def ratio(self, p, q, x):
         "Decided already: 1 or 0 of 1"
-        a, b = self.rule.odds(p, q, x)
+        a, b = self.rule.ratio(p, q, x)
         return (self.flip(len(x)).to(b) * b < a).to(b), torch.ones_like(b)
 
 def film(pair:Pair, prompt:str, seed:int=0, **options): # of `stream`; yields a round at a time

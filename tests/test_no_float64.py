@@ -3,6 +3,7 @@ from copy import deepcopy
 import pytest, torch
 from fake_device import no_float64
 from specdec import generate
+import specdec.lossy                                                     # noqa: F401  (its rules are in RULES)
 from specdec.control import STRATEGIES, make_controller
 from specdec.distributions import draw, new_generator, probs
 from specdec.drafting import Bigram, Composite, EarlyExit, ModelDraft, PromptLookup, quantise

@@ -1,5 +1,6 @@
 "Logits that are no numbers to choose from: NaN, an overflow, a row that rules out everything; on either side, greedy and sampled, in any round."
 import pytest, torch
+import specdec.lossy                                                     # noqa: F401  (its rules are in RULES)
 from specdec.decoding import autoregressive, generate, lossless_report
 from specdec.distributions import probs
 from specdec.drafting import Composite, ModelDraft, PromptLookup, Table

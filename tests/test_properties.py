@@ -6,6 +6,7 @@ from itertools import count
 import numpy as np, pytest, torch
 from hypothesis import assume, event, given, settings, strategies as st
 from transformers import LlamaConfig, LlamaForCausalLM, LogitsProcessorList, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
+import specdec.lossy                                                     # noqa: F401  (its rules are in RULES)
 from specdec.control import STRATEGIES, make_controller
 from specdec.decoding import Generation, autoregressive, generate, stream
 from specdec.distributions import new_generator, probs

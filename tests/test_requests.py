@@ -5,9 +5,10 @@ from tokenizers.processors import TemplateProcessing
 from transformers import LogitsProcessorList, NoBadWordsLogitsProcessor
 import specdec
 from specdec import autoregressive, generate, speculative, stream
-from specdec.decoding import DraftFailed, declared_ends, end_tokens, text_ids
+from specdec.decoding import DraftFailed
 from specdec.drafting import ModelDraft, PromptLookup, Table
 from specdec.models import HFModel, as_cached
+from specdec.texts import _declared_ends, _text_ids, end_tokens
 from specdec.verification import GreedyRule, TokenRule
 from specdec.zoo import byte_tokenizer, random_gpt2
 
@@ -64,7 +65,7 @@ def test_end_tokens_that_the_model_declares(wrap, where):
 
 @pytest.mark.parametrize('wrap', VIEWS.values(), ids=VIEWS)
 def test_a_model_that_declares_none(wrap):
-    assert declared_ends(wrap(small())) == frozenset()
+    assert _declared_ends(wrap(small())) == frozenset()
     assert generate(wrap(small()), small(2), IDS, 32, eos_token_id='model').finish_reason == 'length'
     assert end_tokens('model', Table(torch.ones(3, 3))) == frozenset()
 
@@ -88,11 +89,11 @@ def test_special_tokens_are_put_once(template, special, prefix):
     start = [ids[t] for t in prefix]
     body = tok('def', add_special_tokens=False).input_ids
     whole = tok('def').input_ids
-    assert text_ids('def', tok) == whole and whole[:len(start)] == start
-    if start: assert text_ids(''.join(prefix) + 'def', tok) == start + body          # complete as it is
-    assert text_ids('def' + ''.join(prefix), tok)[:len(start)] == start              # not at the beginning: put as always
-    if len(start) == 2: assert text_ids(prefix[0] + 'def', tok)[:3] == [*start, start[0]]      # only a part of what begins a text
-    for text in ('<s>', '</s>', '<s></s>'): assert text_ids(text, tok) in (tok(text).input_ids, tok(text, add_special_tokens=False).input_ids)
+    assert _text_ids('def', tok) == whole and whole[:len(start)] == start
+    if start: assert _text_ids(''.join(prefix) + 'def', tok) == start + body          # complete as it is
+    assert _text_ids('def' + ''.join(prefix), tok)[:len(start)] == start              # not at the beginning: put as always
+    if len(start) == 2: assert _text_ids(prefix[0] + 'def', tok)[:3] == [*start, start[0]]      # only a part of what begins a text
+    for text in ('<s>', '</s>', '<s></s>'): assert _text_ids(text, tok) in (tok(text).input_ids, tok(text, add_special_tokens=False).input_ids)
     out = generate(small(vocab_size=300), None, ''.join(prefix) + 'def', 4, tokenizer=tok)
     assert out.tokens.equal(generate(small(vocab_size=300), None, start + body if start else whole, 4).tokens)
 
@@ -102,7 +103,7 @@ def test_text_from_a_chat_template():
     said = [dict(role='user', content='hi')]
     text, want = tok.apply_chat_template(said, tokenize=False), tok.apply_chat_template(said)
     want = want['input_ids'] if hasattr(want, 'keys') else want
-    assert text_ids(text, tok) == want and want.count(ids['<s>']) == 1
+    assert _text_ids(text, tok) == want and want.count(ids['<s>']) == 1
 
 # Processors
 def end_of(text): return next(t for i, t in enumerate(text) if i > 2 and t not in text[:i])

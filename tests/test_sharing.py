@@ -1,10 +1,11 @@
 "A view or a drafter that two unfinished texts share: refused or kept apart, never read with the other's past."
 import gc, threading
 import pytest, torch
-from specdec import decoding
-from specdec.decoding import autoregressive, generate, lossless_report, parts, stream
+from specdec import texts
+from specdec.decoding import autoregressive, generate, lossless_report, stream
 from specdec.drafting import Composite, EarlyExit, ModelDraft, PromptLookup
 from specdec.models import HFModel, as_cached
+from specdec.texts import _parts
 from specdec.zoo import random_gpt2
 
 def small(seed=1):
@@ -121,9 +122,9 @@ def test_threads_over_one_view_give_the_right_text_or_an_error():
     assert all(o is True or 'another text was begun' in o for o in outcomes), outcomes
 
 def test_nothing_is_kept_alive():
-    known = len(decoding._slots)
+    known = len(texts._slots)
     lm, draft = as_cached(TARGET), Composite(DRAFT, PromptLookup())
     list(stream(lm, draft, ONE, 8))
-    assert len(parts(draft)) == 3 and len(decoding._slots) > known
+    assert len(_parts(draft)) == 3 and len(texts._slots) > known
     del lm, draft; gc.collect()
-    assert len(decoding._slots) <= known
+    assert len(texts._slots) <= known

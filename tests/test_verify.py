@@ -62,7 +62,7 @@ class Mine(GreedyRule): pass
 class Half:
     lossless = True
     def __repr__(self): return 'half a rule'
-    def odds(self, p, q, x): pass
+    def ratio(self, p, q, x): pass
 
 def test_the_greedy_rule_is_for_temperature_0_in_any_form():
     for rule in ('greedy', GreedyRule(), Mine()):
