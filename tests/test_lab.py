@@ -4,7 +4,7 @@ from contextlib import contextmanager
 from pathlib import Path
 import pytest, torch
 from specdec import autoregressive, generate, load_pair
-from specdec.bench import pooled
+from specdec.rounds import pooled
 from specdec.distributions import overlap, probs
 from specdec.theory import expected_tokens, speedup
 from specdec.widgets import PROMPT, STEPS, film

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest, torch
 from specdec import autoregressive, bench, generate, planning, stream
 from specdec.huggingface import speculative
-from specdec.rounds import Counts, Round, Stats
+from specdec.rounds import Round, Stats
 from specdec.zoo import Pair, random_gpt2
 
 SHAPE = dict(vocab_size=97, n_layer=1, n_head=2, n_embd=32, n_positions=64, bos_token_id=None, eos_token_id=None, initializer_range=.5)
@@ -40,7 +40,7 @@ def test_lossless_is_known_in_summaries_by_category():
     assert [bench.summary(rows(*o))['lossless'] for o in ((True, True), (True, False), (None,), (True, None))] == [True, False, None, None]
 
 def adds_up(counts):
-    "The checks of the chapter on rounds, for a form of `Counts.of`"
+    "The checks of the chapter on rounds, for a form of `Stats.of`"
     rounds = [Round(torch.zeros(g), g, n, torch.zeros(n + 1), True) for g, n in ((3, 2), (3, 3), (2, 0), (4, 1))]
     whole = counts(rounds)
     assert counts(iter(rounds)) == whole and counts(rounds[::-1]) == whole
@@ -49,14 +49,14 @@ def adds_up(counts):
         for name in ('rounds', 'new_tokens', 'proposed', 'tested', 'kept'): assert getattr(a, name) + getattr(b, name) == getattr(whole, name)
 
 def mutant(old, new):
-    "`Counts.of` with a piece of its source replaced"
-    source = textwrap.dedent(inspect.getsource(Counts.of)).removeprefix('@classmethod\n')
+    "`Stats.of` with a piece of its source replaced"
+    source = textwrap.dedent(inspect.getsource(Stats.of)).removeprefix('@classmethod\n')
     assert source.count(old) == 1
-    names = dict(vars(inspect.getmodule(Counts)))
+    names = dict(vars(inspect.getmodule(Stats)))
     exec(source.replace(old, new), names)
-    return lambda rounds: names['of'](Counts, rounds)
+    return lambda rounds: names['of'](Stats, rounds)
 
-def test_counts_add_up(): adds_up(Counts.of)
+def test_counts_add_up(): adds_up(Stats.of)
 
 @pytest.mark.parametrize('old, new', [('rounds = list(rounds)', 'pass'), ('sum(tested)', 'max(tested, default=0)'), ('sum(len(r.x) for r in rounds)', 'sum(i*len(r.x) for i, r in enumerate(rounds))')])
 def test_the_checks_catch_a_mutant(old, new):
