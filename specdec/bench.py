@@ -7,15 +7,14 @@ __all__ = ['PARTS', 'IDENTITY', 'VERDICTS', 'Whole', 'Count', 'TokenId', 'EMBEDD
            'in_turn', 'check_inputs', 'interleave', 'run_rates', 'tokens_per_second', 'timing', 'gain', 'only_errors',
            'bare', 'hf_generate', 'Stopwatch', 'Watched', 'timed', 'Costs', 'check_lengths', 'pass_costs', 'merged',
            'processor', 'git', 'own_repository', 'revision', 'environment', 'fingerprint', 'tokenizer_fingerprint',
-           'identity', 'cpu_seconds', 'others_at_work', 'uneven', 'disturbances', 'interval', 'pooled', 'acceptance',
-           'whole', 'can_assist', 'ways', 'new_tokens', 'worst', 'verdict', 'predicted', 'stepping', 'greedy_texts',
-           'named', 'speedups', 'compare', 'choose_gamma', 'whole_number', 'BenchConfig', 'BadInput', 'NoFile',
-           'FileIsThere', 'as_config', 'RepeatedKey', 'Loader', 'read_yaml', 'load_config', 'same_file', 'Prompt',
-           'parse_prompt', 'warn_of_turns', 'as_prompt', 'once', 'read_json', 'entries', 'prompt_files', 'read_prompts',
-           'load_models', 'inputs_of', 'plain_json', 'controller_of', 'rule_of', 'ends_of', 'decoded', 'measured',
-           'fields_of', 'judging', 'read_results', 'check_source', 'check_writable', 'check_output', 'reporting',
-           'prepare', 'Results', 'check_method', 'run_bench', 'quiet_prompts', 'rates_of', 'disturbed_rows', 'summary',
-           'by_category']
+           'identity', 'cpu_seconds', 'others_at_work', 'uneven', 'disturbances', 'whole', 'can_assist', 'ways',
+           'new_tokens', 'worst', 'verdict', 'predicted', 'stepping', 'greedy_texts', 'named', 'speedups', 'compare',
+           'choose_gamma', 'whole_number', 'BenchConfig', 'BadInput', 'NoFile', 'FileIsThere', 'as_config',
+           'RepeatedKey', 'Loader', 'read_yaml', 'load_config', 'same_file', 'Prompt', 'parse_prompt', 'warn_of_turns',
+           'as_prompt', 'once', 'read_json', 'entries', 'prompt_files', 'read_prompts', 'load_models', 'inputs_of',
+           'plain_json', 'controller_of', 'rule_of', 'ends_of', 'decoded', 'measured', 'fields_of', 'judging',
+           'read_results', 'check_source', 'check_writable', 'check_output', 'reporting', 'prepare', 'Results',
+           'check_method', 'run_bench', 'quiet_prompts', 'rates_of', 'disturbed_rows', 'summary', 'by_category']
 
 # %% ../nbs/22_bench.ipynb #imports
 import json, os, platform, re, subprocess, sys, time, warnings
@@ -26,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha1
 from itertools import chain, pairwise
-from math import inf, isfinite, nan, sqrt
+from math import inf, isfinite, nan
 from operator import index
 from pathlib import Path
 from statistics import fmean, median
@@ -41,7 +40,7 @@ from .control import Adaptive, Never, Settings, as_controller, device_wait, make
 from .decoding import autoregressive, encode, end_tokens, generate, lossless_report
 from .drafting import Drafter, as_drafter, named_draft
 from .models import CachedLM, as_cached, evaluating
-from .rounds import Stats, all_lossless, ratio
+from .rounds import Stats, acceptance, all_lossless, pooled, ratio
 from .theory import speedup
 from .fetching import check_name, fetch, fetch_tokenizer
 from .zoo import TINY, Pair, load_pair, pick_device, pick_dtype, quietly
@@ -441,25 +440,6 @@ def disturbances(rates:dict, # method -> tokens a second of its runs
     if load > cores + .5: said.append(f'the machine was not idle: {load:.1f} programs wanted its {cores} cores in the last minute')
     elif others + own > cores + .5: said.append(f'the machine was not idle: others used {others:.1f} of its {cores} cores, and these runs wanted {own}')
     return said + uneven(rates)
-
-# %% ../nbs/22_bench.ipynb #interval
-def interval(k:int, # drafts kept
-             m:int, # drafts tested
-             z:float=1.96, # half width in standard errors; 1.96: 95 %
-            )->tuple: # low, high
-    "Where alpha may lie (Wilson's score interval); all of [0, 1] without a test"
-    if not m: return 0., 1.
-    centre, half = (k + z*z/2)/(m + z*z), z/(m + z*z)*sqrt(k*(m - k)/m + z*z/4)
-    return max(0., centre - half), min(1., centre + half)
-
-def pooled(generations)->Stats:
-    "The statistics of several generations as if they were one: counts are added, ratios follow"
-    return Stats.of([r for g in generations for r in g.rounds])
-
-def acceptance(s:Stats)->dict:
-    "All that is to be said about acceptance, kept / tested and kept / proposed side by side, by position with its interval"
-    ratios = {k: getattr(s, k) for k in ('alpha_hat', 'alpha_se', 'kept_frac', 'tau', 'alpha_by_position', 'kept_by_position', 'tested_by_position')}
-    return dict(ratios, alpha_interval=interval(s.kept, s.tested), alpha_interval_by_position=[*map(interval, s.kept_by_position, s.tested_by_position)])
 
 # %% ../nbs/22_bench.ipynb #ways
 def whole(gamma): # an int, or the controller

@@ -18,11 +18,10 @@ import torch
 from torch import Tensor
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from .bench import interval
 from .decoding import stream
 from .distributions import overlap, tv
 from .huggingface import pieces
-from .rounds import Round, Stats
+from .rounds import Round, Stats, interval
 from .theory import expected_tokens, per_position, speedup
 from .acceptance import at_tokens
 from .verification import as_rule

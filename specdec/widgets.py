@@ -26,14 +26,13 @@ from huggingface_hub import try_to_load_from_cache
 from torch import Tensor
 from transformers import StoppingCriteria
 from .acceptance import residual
-from .bench import Clock, as_config, can_assist, cpu_seconds, disturbances, gain, hf_generate, inputs_of
-from .bench import interleave, load_models, merged, pass_costs, pooled, run_rates
+from .bench import Clock, as_config, can_assist, cpu_seconds, disturbances, gain, hf_generate, inputs_of, interleave, load_models, merged, pass_costs, run_rates
 from .control import STRATEGIES, Never, make_controller
 from .decoding import encode, lossless_report, stream
 from .distributions import new_generator, overlap, probs, tv
 from .figures import HTML, LINES, Noted, Plot, asset, fates, likeliest, note, plain, plot_budget, plot_overlap, plot_race, plot_speedup, spelled, token, vectors, visible, written
 from .models import as_cached
-from .rounds import Stats
+from .rounds import Stats, pooled
 from .theory import expected_tokens, speedup
 from .zoo import DTYPES, Pair, dialled_pair, held_out_prompts, load_pair, pick_device
 
