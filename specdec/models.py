@@ -498,20 +498,18 @@ class GPT2Weights:
         w.layers, w.idle, w.cut = self.layers[:L], [], L
         return w
 
-    def knows(self, model:GPT2LMHeadModel)->bool:
-        "Was `model` laid out here for this number of threads, and not changed since where torch counts?"
+    def holds(self, watch:_Watch, # of the model as it is now
+              bits:bool=True, # look at the bits too, or only at what torch counts?
+             )->bool:
+        "Is the model what was laid out here, for this number of threads?"
         same_threads = self.lean or self.device.type != 'cpu' or self.threads == torch.get_num_threads()
-        return same_threads and _watch(model).read == self.read
-
-    def holds(self, model:GPT2LMHeadModel)->bool:
-        "Is `model` to the bit what was laid out here?"
-        return self.knows(model) and _watch(model).sums() == self.sums
+        return same_threads and watch.read == self.read and (not bits or watch.sums() == self.sums)
 
     def renewed(self)->'GPT2Weights':
         "These weights, or if the model was changed, those that it has now; a `ValueError` if it is no plain GPT-2 any more"
         model = self.model()
         try:
-            if model is None or self.holds(model): return self
+            if model is None or self.holds(_watch(model)): return self
         except ValueError as e:
             raise ValueError(f'the model was changed since this view of it was made ({e}): make another view with as_cached') from None
         whole = weights_of(model, bits=True) if self.kernels == (None, None) else GPT2Weights(model, self.kernels)
@@ -522,10 +520,11 @@ _laid_out = WeakKeyDictionary()
 
 def weights_of(model:GPT2LMHeadModel,
                bits:bool=False, # look at the bits too? A view does, before each text
+               watch:_Watch=None, # of `model` as it is now, when it is at hand
               )->GPT2Weights:
     "The laid-out weights of `model`, made once, and made again when the model was changed"
     w = _laid_out.get(model)
-    if w is None or not (w.holds if bits else w.knows)(model): w = _laid_out[model] = GPT2Weights(model)
+    if w is None or not w.holds(watch or _watch(model), bits): w = _laid_out[model] = GPT2Weights(model)
     return w
 
 def lean(model:GPT2LMHeadModel)->GPT2LMHeadModel: # the same, fit for this package only
@@ -678,5 +677,8 @@ def as_cached(model)->CachedLM: # empty; every call on a transformers model give
     if isinstance(model, CachedLM): model.rollback(0); return model
     if hasattr(model, 'as_cached'): return model.as_cached()
     if not isinstance(model, PreTrainedModel): raise TypeError(f'{type(model).__name__}: give a transformers causal language model, or an object with forward, rollback, length, vocab_size, max_length and device')
-    if not is_plain_gpt2(model): return HFModel(model)
-    return (GraphedGPT2 if model.device.type == 'cuda' else StaticGPT2)(model)
+    try:
+        watch = _watch(model)
+    except ValueError:
+        return HFModel(model)
+    return (GraphedGPT2 if model.device.type == 'cuda' else StaticGPT2)(weights_of(model, watch=watch))
