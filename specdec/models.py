@@ -468,7 +468,7 @@ class GPT2Weights:
         c_fc, t = model.transformer.h[0].mlp, model.transformer
         self.model, self.kernels, self.lean, self.threads = ref(model), kernels, consume, torch.get_num_threads()
         self.device, self.dtype, self.gelu = model.device, model.dtype, GELU[type(c_fc.act)]
-        self.max_length, d = t.wpe.weight.shape
+        self.max_length, d = context_of(model), t.wpe.weight.shape[1]
         self.head_dim, self.cut = t.h[0].attn.head_dim, None
         cores = self.threads if self.device.type == 'cpu' else 1
         S = self.S = max(s for s in range(1, cores + 1) if not any(n % s for n in (d // self.head_dim, *(b.mlp.c_fc.nf for b in t.h))))
