@@ -38,7 +38,8 @@ from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 from transformers.utils import logging
 from .control import Adaptive, Never, Settings, as_controller, device_wait, make_controller, one_line
 from .decoding import autoregressive, encode, end_tokens, generate, lossless_report
-from .drafting import Drafter, as_drafter, named_draft
+from .drafting import Drafter, as_drafter
+from .pairs import named_draft
 from .models import CachedLM, as_cached, evaluating
 from .rounds import Stats, acceptance, all_lossless, pooled, ratio
 from .theory import speedup

@@ -8,7 +8,7 @@ __all__ = ['add_draft', 'named_draft', 'open_pair']
 # %% ../nbs/13_pairs.ipynb #imports
 import re
 from .drafting import EarlyExit, PromptLookup
-from .drafting import quantise
+from .quantise import quantise
 from .zoo import DRAFTS, SHAPES, Pair, dialled_pair, load_pair
 
 # %% ../nbs/13_pairs.ipynb #add-draft

@@ -3,7 +3,8 @@ import pytest, torch
 from transformers import LlamaConfig, LlamaForCausalLM
 from specdec import autoregressive, generate, load_pair
 from specdec.distributions import new_generator
-from specdec.drafting import Bigram, Composite, EarlyExit, ModelDraft, PromptLookup, quantise
+from specdec.drafting import Bigram, Composite, EarlyExit, ModelDraft, PromptLookup
+from specdec.quantise import quantise
 from specdec.models import as_cached
 from specdec.verification import target_law
 from specdec.zoo import byte_tokenizer, random_gpt2

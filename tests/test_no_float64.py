@@ -6,7 +6,8 @@ from specdec import generate
 import specdec.lossy                                                     # noqa: F401  (its rules are in RULES)
 from specdec.control import STRATEGIES, make_controller
 from specdec.distributions import draw, new_generator, probs
-from specdec.drafting import Bigram, Composite, EarlyExit, ModelDraft, PromptLookup, quantise
+from specdec.drafting import Bigram, Composite, EarlyExit, ModelDraft, PromptLookup
+from specdec.quantise import quantise
 from specdec.models import HFModel
 from specdec.verification import RULES
 from specdec.zoo import random_gpt2

@@ -3,7 +3,9 @@ from math import inf, nan
 import numpy as np
 import pytest, torch
 from specdec import autoregressive, generate, stream
-from specdec.drafting import Bigram, Composite, EarlyExit, ModelDraft, PromptLookup, as_drafter, named_draft, quantise, quantised_bytes
+from specdec.drafting import Bigram, Composite, EarlyExit, ModelDraft, PromptLookup, as_drafter
+from specdec.pairs import named_draft
+from specdec.quantise import quantise, quantised_bytes
 from specdec.models import as_cached
 from specdec.zoo import random_gpt2
 
@@ -36,6 +38,9 @@ def test_layers_that_are_not_there(layers):
 
 @pytest.mark.parametrize('bits, group', [(3, None), (16, None), (4, 16), (4, 48), (8, 1)])
 def test_grids_that_are_not_there(bits, group): one_line(quantise, TARGET, bits, 'rtn', group)
+
+@pytest.mark.parametrize('name', ['early_exit', 'early_exit:', 'early_exit:two', 'early_exit:-1', 'early_exit:2.0'])
+def test_early_exit_after_how_many(name): assert 'say after how many layers, as in early_exit:4' in one_line(named_draft, name, TARGET)
 
 def test_numbers_of_other_libraries():
     for one in (np.int64, torch.tensor, float):

@@ -10,7 +10,8 @@ import specdec.lossy                                                     # noqa:
 from specdec.control import STRATEGIES, make_controller
 from specdec.decoding import Generation, autoregressive, generate, stream
 from specdec.distributions import new_generator, probs
-from specdec.drafting import Bigram, Composite, EarlyExit, ModelDraft, PromptLookup, Table, quantise
+from specdec.drafting import Bigram, Composite, EarlyExit, ModelDraft, PromptLookup, Table
+from specdec.quantise import quantise
 from specdec.models import HFModel, as_cached
 from specdec.rounds import Stats
 from specdec.verification import RULES, output_law, target_law

@@ -7,7 +7,7 @@ import pytest, torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from specdec import generate, speculative
 from specdec.decoding import lossless_report
-from specdec.drafting import named_draft
+from specdec.pairs import named_draft
 
 pytestmark = pytest.mark.slow
 PROMPT = 'A list of the planets: Mercury, Venus, Earth, Mars, Jupiter, Saturn, Uranus, Neptune.\nThe same list again: Mercury, Venus,'
