@@ -2,7 +2,7 @@
 import json, os
 from pathlib import Path
 import pytest, yaml
-from specdec import bench, cli, planning
+from specdec import bench, cli, pairs, planning, sweeping
 from specdec.zoo import Pair, byte_tokenizer, random_gpt2
 
 SHAPE = dict(vocab_size=256, n_layer=1, n_head=2, n_embd=32, n_positions=64, bos_token_id=None, eos_token_id=None)
@@ -16,14 +16,15 @@ def pair(): return Pair(random_gpt2(1, **SHAPE), random_gpt2(2, **SHAPE), byte_t
 def here(tmp_path, monkeypatch):
     "An empty folder, and models that open at once"
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(planning, 'open_pair', lambda *args: pair())
+    monkeypatch.setattr(sweeping, 'open_pair', lambda *args, **kw: pair())
+    monkeypatch.setattr(pairs, 'open_pair', lambda *args, **kw: pair())
     monkeypatch.setattr(bench, 'load_models', lambda *args: pair())
     return tmp_path
 
 @pytest.fixture
 def idle(here, monkeypatch):
     "The same, and whoever opens models or measures fails"
-    for module, name in ((planning, 'open_pair'), (bench, 'load_models'), (planning, 'fill'), (planning, 'plan'), (bench, 'compare'), (bench, 'run_bench'), (cli, 'run_demo')):
+    for module, name in ((sweeping, 'open_pair'), (pairs, 'open_pair'), (bench, 'load_models'), (planning, 'fill'), (planning, 'plan'), (bench, 'compare'), (bench, 'run_bench'), (cli, 'run_demo')):
         monkeypatch.setattr(module, name, lambda *args, **kw: pytest.fail('the work has begun'))
     monkeypatch.setattr('specdec.zoo.load_pair', lambda *args, **kw: pytest.fail('the work has begun'))
     return here
@@ -45,11 +46,11 @@ def test_a_picture_beside_the_table_is_kept(here, capsys):
     assert 's.png' in refused(capsys, 'sweep', *FEW, '--gamma', 1, '--output', 's.csv')
     assert Path('s.png').read_text() == 'mine' and not Path('s.csv').exists()
     assert run(capsys, 'sweep', *FEW, '--gamma', 1, '--output', 's.csv', '--force')[0] == 0
-    assert planning.is_sweep_figure(Path('s.png'))
+    assert sweeping.is_sweep_figure(Path('s.png'))
     assert run(capsys, 'sweep', *FEW, '--gamma', 1, '--output', 's.csv')[0] == 0                # it is a sweep's own now
     Path('named.svg').write_text('mine')
     assert run(capsys, 'sweep', *FEW, '--gamma', 1, '--output', 's.csv', '--figure', 'named.svg')[0] == 0
-    assert planning.is_sweep_figure(Path('named.svg'))
+    assert sweeping.is_sweep_figure(Path('named.svg'))
     assert '--force' in refused(capsys, 'sweep', *FEW, '--output', 's.csv', '--figure', 'named.svg', '--force')
 
 def test_a_folder_that_nobody_named_is_kept(here, capsys, monkeypatch):

@@ -208,5 +208,5 @@ def test_with_the_network_cut(tmp_path):
 def test_the_token_is_read_in_one_place(root):
     "`.env` and HF_TOKEN are looked at by `hub_token` alone, and it hands them to the hub alone"
     used = {p.name: re.findall(r'dotenv_values|HF_TOKEN.\)|environ\b', p.read_text(encoding='utf-8')) for p in (root/'specdec').rglob('*.py')}
-    assert {k for k, v in used.items() if v} == {'cli.py'}, used
-    assert len(re.findall(r'hub_token\(', (root/'specdec'/'cli.py').read_text(encoding='utf-8'))) == 2   # its definition, and the call
+    assert {k for k, v in used.items() if v} == {'download.py'}, used
+    assert len(re.findall(r'hub_token\(', (root/'specdec'/'download.py').read_text(encoding='utf-8'))) == 2   # its definition, and the call

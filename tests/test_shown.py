@@ -2,7 +2,7 @@
 import io, re, shlex, subprocess, sys
 import pytest, torch
 from rich.console import Console
-from specdec import cli, planning
+from specdec import cli, planning, terminal
 from specdec.rounds import Round
 
 class Spell:
@@ -13,14 +13,14 @@ class Spell:
 def streamed(*parts, **kw):
     "What `show_rounds` writes"
     out, n = io.StringIO(), len(parts)
-    cli.show_rounds(cli.terminal(file=out, **kw), [Round(torch.arange(n - 1), n - 1, n - 1, torch.arange(n))], Spell(*parts))
+    terminal.show_rounds(terminal.terminal(file=out, **kw), [Round(torch.arange(n - 1), n - 1, n - 1, torch.arange(n))], Spell(*parts))
     return out.getvalue()
 
 def printed(*categories, width=None):
     "The table of a benchmark with these categories"
     out = io.StringIO()
     rows = [dict(category=c, prompt=i, run=0, new_tokens=4, seconds=1.) for i, c in enumerate(categories)]
-    cli.terminal(file=out).print(cli.config_table(rows))
+    terminal.terminal(file=out).print(cli.config_table(rows))
     return out.getvalue()
 
 TEXTS = ['a[:x:2]', ':smile:', '[red]x[/red]', '[/INST]', '\\[b]', 'tab\tbed', 'two\nlines\n', '  spaces  ', 'long ' * 60, 'π 你 \U0001f600', 'na\u0308ive', '$x$', '%s {}', '\u200d']
@@ -49,14 +49,14 @@ def test_line_ends_in_a_cell(): assert 'a\\x0ab\\x09c' in printed('a\nb\tc')
 def test_all_columns_of_a_sweep_in_a_pipe():
     row = dict(pair='a/rather/long/path/to/a/model+another/rather/long/path/to/a/draft', temperature=.8, rule='token', gamma='cost_model', tokens_per_second=1., speedup=1., speedup_min=1., speedup_max=1., alpha_hat=.5, tau=2.)
     out = io.StringIO()
-    cli.terminal(file=out).print(cli.sweep_table([row]))
+    terminal.terminal(file=out).print(terminal.sweep_table([row]))
     head, line = out.getvalue().splitlines()
     assert head.split() == 'pair temperature rule gamma tok/s speedup range alpha_hat tau'.split() and line.split()[0] == row['pair']
 
 def test_a_narrow_terminal_loses_nothing():
     out = io.StringIO()
     console = Console(file=out, width=30, force_terminal=False)
-    console.print(cli.table(('name', 'n'), [('x' * 50, 1)]))
+    console.print(terminal.table(('name', 'n'), [('x' * 50, 1)]))
     assert out.getvalue().count('x') == 50
 
 @pytest.mark.parametrize('encoding', ['ascii', 'cp1252', 'latin-1', 'utf-16', 'cp437'])
@@ -64,7 +64,7 @@ def test_a_narrow_terminal_loses_nothing():
 def test_no_encoding_ends_a_command(monkeypatch, encoding, which):
     pipe, error = io.TextIOWrapper(io.BytesIO(), encoding=encoding), RuntimeError if which == 'stderr' else None
     def told(out, *args, **kw):
-        cli.write(out, 'π 你 \udc80')
+        terminal.write(out, 'π 你 \udc80')
         if error: raise error('π 你 \udc80')
         return dict(identical=True, environment=dict(dtype='float32'))
     monkeypatch.setattr(cli, 'run_demo', told)

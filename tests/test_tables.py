@@ -1,8 +1,9 @@
 "Tables that grow by a row a point: nothing is measured twice, nothing of other weights is served, nothing foreign is touched."
 import json, math
 import pytest, torch
-from specdec import cli, planning
-from specdec.planning import add_row, fill, points, read_rows, sweep
+from specdec import cli, sweeping
+from specdec.planning import add_row, fill, read_rows
+from specdec.sweeping import points, sweep
 from specdec.zoo import Pair, byte_tokenizer, random_gpt2
 
 SHAPE = dict(vocab_size=256, n_layer=1, n_head=2, n_embd=32, n_positions=64, bos_token_id=None, eos_token_id=None)
@@ -52,7 +53,7 @@ def test_a_row_of_other_columns_is_refused(tmp_path):
 def test_a_row_stands_for_the_weights_threads_and_texts_that_gave_it(tmp_path, monkeypatch, name):
     first, second = pair(1), pair(5)
     def measured(p, prompts=('def ',), **kw):
-        monkeypatch.setattr(planning, 'open_pair', lambda *args: p)
+        monkeypatch.setattr(sweeping, 'open_pair', lambda *args, **kw: p)
         news = []
         sweep(points((2,)), tmp_path/name, [*prompts], 4, 1, done=lambda point, new: news.append(new), **kw)
         return news
@@ -76,9 +77,9 @@ def test_values_of_a_grid_that_cannot_be_run(bad, words):
 @pytest.mark.parametrize('args, words', [(['--gamma', '1,60'], 'gamma=60'), (['--max-new-tokens', '80'], 'max_new_tokens=80'), (['--pair', 'x,y+'], "pair='y+'"), (['--pair', 'x,+'], "pair='+'"), (['--rule', 'token,greedy', '--temperature', '0,0.8'], 'greedy'),
     (['--rule', 'token,block'], 'block'), (['--prompt', 'x'*70], '70'), (['--temperature', '0,inf'], 'inf'), (['--gamma', '1,,2'], '--gamma'), (['--gamma', ','], '--gamma'), (['--seed', 2**64], 'seed')], ids=str)
 def test_a_grid_that_cannot_be_run_is_refused_before_the_first_point(tmp_path, monkeypatch, capsys, args, words):
-    real = planning.open_pair
-    monkeypatch.setattr(planning, 'open_pair', lambda name, *rest: pair() if name == 'x' else real(name, *rest))
-    monkeypatch.setattr(planning, 'against_plain', lambda *a, **kw: pytest.fail('measured'))
+    real = sweeping.open_pair
+    monkeypatch.setattr(sweeping, 'open_pair', lambda name, **kw: pair() if name == 'x' else real(name, **kw))
+    monkeypatch.setattr(sweeping, 'against_plain', lambda *a, **kw: pytest.fail('measured'))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as e: cli.main(['sweep', '--prompt', 'def ', '--max-new-tokens', '4', '--pair', 'x', '--gamma', '1', *map(str, args)])
     said = capsys.readouterr().err
