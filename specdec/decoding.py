@@ -40,7 +40,7 @@ def _judged(target:CachedLM, # has read at most the first `L` - 1 tokens
             q:Tensor, # the distributions they were drawn from, [g, V]
             rule, sampler, # what counts as accepted, how logits become tokens
             see=None, # called with the target's unwarped rows, [g + 1, V]
-           )->tuple: # closing token, [1]; on the host: drafted tokens, closing token, kept; is a row of the target sick, or of the draft?
+           )->tuple: # closing token, [1]; on the host: x, it, kept, is a row of the target sick, or of the draft?
     "The target reads what is new in `text` and the drafted tokens after it, judges them and closes the round"
     text[L:L + len(x)] = x
     logits = target.forward(text[target.length:L + len(x)], last=len(x) + 1)
@@ -62,8 +62,8 @@ class DraftFailed(RuntimeError):
         self.tokens = self.args[1]
 
     def __str__(self):
-        return (f'the draft failed after {len(self.tokens)} tokens ({self.args[0]}): the text so far is good, and in .tokens of this error; '
-                'to go on without a draft, give draft=None')
+        return (f'the draft failed after {len(self.tokens)} tokens ({self.args[0]}): '
+                'the text so far is good, and in .tokens of this error; to go on without a draft, give draft=None')
 
 class _Own:
     "A function of the caller's, and what it has raised"
@@ -97,13 +97,16 @@ def _drafted(draft, # a `Drafter`
 def _check_unmoved(target:CachedLM, *lengths)->None:
     "Raise a `ValueError` unless `target` has read one of these numbers of tokens"
     if target.length in lengths: return
-    if len(lengths) == 1: raise ValueError('drafting moved the cache of the target: hand in two models, not one CachedLM twice')
-    raise ValueError(f'the target has read {target.length} tokens where the text has {lengths[-1] + 1}: it was used for another text in between')
+    if len(lengths) == 1:
+        raise ValueError('drafting moved the cache of the target: hand in two models, not one CachedLM twice')
+    raise ValueError(f'the target has read {target.length} tokens where the text has {lengths[-1] + 1}: '
+                     'it was used for another text in between')
 
 def _check_proposal(draft, x, q, g:int)->None: # `g`: tokens that were asked for
     "Raise a `ValueError` unless there is a row for each drafted token, and no more than were asked for"
     if len(x) <= g and len(q) == len(x): return
-    raise ValueError(f'{type(draft).__name__} proposed {len(x)} tokens and {len(q)} rows where at most {g} were asked for: '
+    said = f'{type(draft).__name__} proposed {len(x)} tokens and {len(q)} rows'
+    raise ValueError(f'{said} where at most {g} were asked for: '
                      'there must be one row of q for each token')
 
 def _check_finite(L:int, # tokens so far
@@ -155,7 +158,7 @@ def _check_budget(max_new_tokens)->None:
 def _check_tokenizer(tokenizer)->None:
     "Raise a `TypeError` unless this is a tokenizer, or None"
     if tokenizer is None or callable(getattr(tokenizer, 'decode', None)): return
-    raise TypeError(f'tokenizer={tokenizer!r:.80}: give a tokenizer of transformers, pair.tokenizer for example, or None')
+    raise TypeError(f'tokenizer={tokenizer!r:.80}: give a tokenizer of transformers, such as pair.tokenizer, or None')
 
 def _as_steps(logits_processor)->list: # of functions
     "What is given as `logits_processor`, as a list; a `TypeError` if one of them cannot be called"
@@ -178,7 +181,7 @@ def stream(target, # a transformers model, which is not changed, or a `CachedLM`
            seed:int=None, # of the random stream; None: the system's entropy
            eos_token_id=None, # id or ids that end the text, or "model": those that it declares; None: nothing does
            tokenizer=None, # for a prompt that is text, and for the text of a `Generation`
-           logits_processor=None, # changes logits before the temperature: one of transformers' `LogitsProcessor`s, or a list of them
+           logits_processor=None, # changes logits first: one of transformers' `LogitsProcessor`s, or a list of them
            min_p:float=0., # keep tokens this likely beside the best (0: all)
           ): # iterator of `Round`s
     "Decode speculatively: each `Round` as soon as the target has spoken"
@@ -193,7 +196,8 @@ def stream(target, # a transformers model, which is not changed, or a `CachedLM`
         lm = as_cached(target)
         drafter = as_drafter(draft, lm)
     ids = encode(prompt, lm, tokenizer)
-    generator, processors = new_generator(seed, lm.device) if temperature else None, Processors(steps, end, len(ids)) if steps else None
+    generator = new_generator(seed, lm.device) if temperature else None
+    processors = Processors(steps, end, len(ids)) if steps else None
     sampler = Sampler(temperature, top_k, top_p, generator, processors, min_p)
     rule = named if temperature else as_rule('greedy')             # one-hot rows: every rule keeps just the argmax
     limit = min(len(ids) + int(max_new_tokens), lm.max_length)
@@ -227,8 +231,9 @@ def generate(target, draft, prompt, max_new_tokens=64, gamma=4, # these and all 
              tokenizer=None, logits_processor=None, min_p=0.,
             )->Generation:
     "Decode speculatively, to the end"
-    rounds = stream(target, draft, prompt, max_new_tokens, gamma, temperature=temperature, top_k=top_k, top_p=top_p, rule=rule, seed=seed,
-                    eos_token_id=eos_token_id, tokenizer=tokenizer, logits_processor=logits_processor, min_p=min_p)
+    rounds = stream(target, draft, prompt, max_new_tokens, gamma, temperature=temperature, top_k=top_k, top_p=top_p,
+                    rule=rule, seed=seed, eos_token_id=eos_token_id, tokenizer=tokenizer,
+                    logits_processor=logits_processor, min_p=min_p)
     return Generation.of(rounds, end_tokens(eos_token_id, target), max_new_tokens, tokenizer=tokenizer)
 
 def autoregressive(target, prompt, max_new_tokens=64, # these and all others: as in `stream`
@@ -236,8 +241,9 @@ def autoregressive(target, prompt, max_new_tokens=64, # these and all others: as
                    tokenizer=None, logits_processor=None, min_p=0.,
                   )->Generation:
     "Decode with the target alone: the same loop, in which nothing is ever proposed"
-    return generate(target, None, prompt, max_new_tokens, Never(), temperature=temperature, top_k=top_k, top_p=top_p, seed=seed,
-                    eos_token_id=eos_token_id, tokenizer=tokenizer, logits_processor=logits_processor, min_p=min_p)
+    return generate(target, None, prompt, max_new_tokens, Never(), temperature=temperature, top_k=top_k, top_p=top_p,
+                    seed=seed, eos_token_id=eos_token_id, tokenizer=tokenizer, logits_processor=logits_processor,
+                    min_p=min_p)
 
 # %% ../nbs/16_decoding.ipynb #report
 @dataclass(frozen=True)

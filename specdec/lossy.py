@@ -21,7 +21,7 @@ def _check_typical(epsilon, delta)->None:
     if not good: raise ValueError(f'epsilon={epsilon!r}, delta={delta!r}: they must be in [0, 1) and above 0')
 
 class TypicalRule(TokenRule):
-    "LOSSY. Keep drafted tokens that the target finds likely enough; close with a draw from p (Cai et al., arXiv 2401.10774, section 2.3.1)"
+    "LOSSY. Keep what the target finds likely enough; close with a draw from p (Cai et al., arXiv 2401.10774, 2.3.1)"
     lossless = False
     def __init__(self, epsilon:float=.09, # in [0, 1): more is never asked for
                  delta:float=.3, # > 0: share of exp(-H(p)) that is asked for
@@ -58,14 +58,14 @@ class Thresholds:
         return (self.kept + self.rejected) / 2
 
     def observe(self, d, n):
-        "Learn from distances `d`, [gamma], of which the first `n`, [1], were kept; after the rejected one nothing was judged"
+        "Learn from distances `d`, [gamma]: the first `n`, [1], were kept, the next rejected, the rest not judged"
         def moved(old, keep, new): return keep * old + (1 - keep) * new
         for i, di in enumerate(d):
             self.kept = torch.where(i < n, moved(self.kept, self.keep_smoothing, di), self.kept)
             self.rejected = torch.where(i == n, moved(self.rejected, self.reject_smoothing, di), self.rejected)
 
 class AdaRule(TokenRule):
-    "LOSSY. Keep drafted tokens while p and q are near, whatever the token; close with the argmax of p (Lu et al., arXiv 2512.11280)"
+    "LOSSY. Keep while p and q are near, whatever the token; close with the argmax of p (Lu et al., arXiv 2512.11280)"
     lossless = False
     def __init__(self, thresholds:Thresholds=None): self.thresholds = thresholds or Thresholds()
 

@@ -22,7 +22,8 @@ def _text_ids(text:str, tokenizer)->list: # token ids
     if len(ids) < 2 or ids[0] not in special: return ids
     plain = tokenizer(text, verbose=False, add_special_tokens=False).input_ids
     extra = len(ids) - len(plain)
-    before = next((k for k in range(extra, 0, -1) if ids[k:k + len(plain)] == plain), 0)    # how many were put before the text
+    # how many were put before the text
+    before = next((k for k in range(extra, 0, -1) if ids[k:k + len(plain)] == plain), 0)
     return plain if before and plain[:before] == ids[:before] else ids
 
 # %% ../nbs/15_texts.ipynb #check-prompt
@@ -42,7 +43,8 @@ def as_ids(prompt)->Tensor: # whole numbers, [n]
         said = ' '.join(f'{e}'.split())
         raise ValueError(f'the prompt is no sequence of token ids ({said}): '
                          'give text, or ids [n] or [1, n], one sequence at a time') from None
-    if ids.numel() == 0: raise ValueError('the prompt is empty: give at least one token (the end-of-text token will do)')
+    if ids.numel() == 0:
+        raise ValueError('the prompt is empty: give at least one token (the end-of-text token will do)')
     if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
         raise ValueError(f'the prompt has dtype {ids.dtype}: token ids must be integers')
     if ids.ndim > 2 or ids.ndim == 2 and len(ids) != 1:
@@ -59,7 +61,8 @@ def check_ids(ids:Tensor, # [n]
         raise ValueError(f'the prompt holds ids from {ids.min()} to {ids.max()}: this model knows 0..{V - 1}; '
                          'was it made with another tokenizer?')
     if len(ids) + room > context:
-        raise ValueError(f'the prompt has {len(ids)} tokens and the context holds {context}: shorten it to {context - room} or fewer')
+        raise ValueError(f'the prompt has {len(ids)} tokens and the context holds {context}: '
+                         f'shorten it to {context - room} or fewer')
 
 # %% ../nbs/15_texts.ipynb #encode
 def sizes(model)->tuple: # vocabulary, context
@@ -90,7 +93,8 @@ def encode_all(prompts, # of `encode`
     ids, prompts = [], list(prompts)
     for i, prompt in enumerate(prompts, 1):
         try: ids.append(encode(prompt, model, tokenizer, room))
-        except ValueError as e: raise ValueError(f'prompt {i} of {len(prompts)}: {e}' if len(prompts) > 1 else f'{e}') from None
+        except ValueError as e:
+            raise ValueError(f'prompt {i} of {len(prompts)}: {e}' if len(prompts) > 1 else f'{e}') from None
     return ids
 
 # %% ../nbs/15_texts.ipynb #end-tokens
@@ -113,7 +117,8 @@ def end_tokens(eos_token_id, # None, a token id, several, or "model"
     except (TypeError, ValueError, RuntimeError): ids = torch.tensor([.5])                  # no ids at all
     if len(ids) and (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool):
         said = ' '.join(f'{eos_token_id!r}'.split())
-        raise ValueError(f'eos_token_id={said:.80}: it must be a token id, several, "model" for those that the model declares, or None')
+        raise ValueError(f'eos_token_id={said:.80}: it must be a token id, several, "model" '
+                         'for those that the model declares, or None')
     return frozenset(ids.tolist())
 
 def finish_reason(tokens:Tensor, # the new ids, [m]
@@ -129,7 +134,7 @@ def finish_reason(tokens:Tensor, # the new ids, [m]
 
 # %% ../nbs/15_texts.ipynb #lease
 def _parts(*objects)->list: # without repeats
-    "The views and drafters among `objects` and inside them: whatever remembers a text. What remembers none may say so: `stateless = True`"
+    "The views and drafters among `objects` and inside them: what remembers a text, unless it says `stateless = True`"
     found, seen, todo = [], set(), list(objects)
     while todo:
         o = todo.pop()
@@ -158,13 +163,15 @@ def _slot(o)->_Slot:
 
 class Lease:
     "The right to read with some views and drafters: the text that was begun last has it"
-    def __init__(self, *objects): self.slots = sorted(map(_slot, _parts(*objects)), key=id)     # one order for all: no two wait for each other
+    # one order for all: no two wait for each other
+    def __init__(self, *objects): self.slots = sorted(map(_slot, _parts(*objects)), key=id)
 
     def check(self)->None:
         "Raise a `ValueError` if another text has it"
         if any(s.lease is not self for s in self.slots):
             raise ValueError('another text was begun with the same CachedLM or drafter before this one was finished: '
-                             'give each text its own (a transformers model gives a new view for each), or finish one first')
+                             'give each text its own (a transformers model gives a new view for each), '
+                             'or finish one first')
 
     @contextmanager
     def alone(self):

@@ -34,7 +34,7 @@ def _row_after(q:Tensor, # draft model's distributions, [gamma, V]
 
 # %% ../nbs/02_verification.ipynb #token-rule
 class TokenRule(Rule):
-    "Keep drafted tokens until the first failure of u q(x) < p(x) (Leviathan et al., algorithm 1; Chen et al., algorithm 2)"
+    "Keep drafted tokens until u q(x) < p(x) first fails (Leviathan et al., algorithm 1; Chen et al., algorithm 2)"
     lossless = True
     def ratio(self, p, q, x): return at_tokens(p[:len(x)], x), at_tokens(q, x)
     def count(self, coins): return coins.cumprod(0).sum(0, keepdim=True)
@@ -52,7 +52,8 @@ RULES = dict(token=TokenRule(), greedy=GreedyRule()) # every rule by its name
 
 def check_parts(rule)->None:
     "Raise a `ValueError` that names what `rule` lacks to be a `Rule`"
-    if isinstance(rule, type): raise ValueError(f'rule={rule.__name__}: give an instance, {rule.__name__}(), not the class')
+    if isinstance(rule, type):
+        raise ValueError(f'rule={rule.__name__}: give an instance, {rule.__name__}(), not the class')
     lacks = [k for k in ('count', 'closing', 'observe', 'lossless') if not hasattr(rule, k)]
     if lacks: raise ValueError(f'rule={rule!r:.80}: a Rule has {", ".join(lacks)} too')
 
@@ -98,7 +99,8 @@ def _check_shapes(p, q, x, u):
     if len(p) != g + 1 or len(q) != g:
         raise ValueError(f'{len(p)} rows of p and {len(q)} of q for {g} drafted tokens: there must be {g + 1} and {g}')
     if p.shape[1] != q.shape[1] or not p.shape[1]:
-        raise ValueError(f'p has {p.shape[1]} tokens and q {q.shape[1]}: the vocabularies must be the same, and not empty')
+        raise ValueError(f'p has {p.shape[1]} tokens and q {q.shape[1]}: the vocabularies must be the same, '
+                         'and not empty')
     if u is not None and u.shape != x.shape:
         raise ValueError(f'u has shape {[*u.shape]}: there must be one coin a drafted token, {[*x.shape]}')
     if odd := [f'{o.device}' for o in (q, x, u) if o is not None and o.device != p.device]:
@@ -122,7 +124,8 @@ def _check_distributions(**named)->None: # name -> rows, [m, V]
     "Raise a `ValueError` that names the first row that is no distribution"
     for name, rows in named.items():
         for i, row in enumerate(rows):
-            if row.min() >= 0 and abs(row.sum() - 1) <= 1e-4: continue # never when it holds NaN; 1e-4 is room enough for float32
+            # never when it holds NaN; 1e-4 is room enough for float32
+            if row.min() >= 0 and abs(row.sum() - 1) <= 1e-4: continue
             raise ValueError(f'row {i} of {name} sums to {row.sum():.4g}, its least entry is {row.min():.4g}: '
                              'it must be a distribution, such as probs(logits)')
 
@@ -156,7 +159,7 @@ def _count_law(p:Tensor, # target distributions, [gamma+1, V]
 
 def _every_draft(q_of_prefix:Callable, # tuple of tokens -> draft model's row, [V]
                  gamma:int, # draft length at most
-                 keep_going:Callable=None, # tuple of the tokens drafted so far -> False: stop after the last; None: go on
+                 keep_going:Callable=None, # tuple of tokens drafted so far -> False: stop after the last; None: go on
                  x:tuple=(), # drafted so far
                 )->Iterator: # (draft, probability)
     "All drafts that have a chance, each with its probability; at least one token is drafted"

@@ -191,3 +191,46 @@ def test_so_can_every_error_of_the_package():
         e = DraftFailed(OSError('gone'), torch.tensor([1, 2])) if c is DraftFailed else c('a line')
         same = pickle.loads(pickle.dumps(e))
         assert type(same) is c and str(same) == str(e) and vars(same).keys() == vars(e).keys(), c
+
+# Draft lengths that a script asks for: the draft model falls behind, catches up, and is wholly kept again
+class Scripted:
+    "Draft lengths from a list, then the last one for ever"
+    keep_going = None
+    def __init__(self, lengths): self.lengths = list(lengths)
+    def gamma(self, remaining): return self.lengths.pop(0) if len(self.lengths) > 1 else self.lengths[0]
+    def observe(self, rnd): pass
+
+def test_a_draft_that_pauses_catches_up():
+    out = generate(small(), small(), IDS, 13, Scripted([4, 0, 0, 0, 4]))
+    assert [(r.gamma, len(r.x), r.n) for r in out.rounds] == [(4, 4, 4), (0, 0, 0), (0, 0, 0), (0, 0, 0), (4, 4, 4)]
+    assert out.tokens.tolist() == plain(13)
+
+def test_a_draft_that_was_always_wrong_recovers():
+    class Sulking(ModelDraft):
+        "Wrong on purpose for the first ten rounds"
+        rounds = 0
+        def propose(self, ids, *args):
+            self.rounds += 1
+            x, q = super().propose(ids, *args)
+            return ((x + 1) % 97 if self.rounds <= 10 else x), q
+    out = generate(small(), Sulking(small()), IDS, 10 + 5 * 4, 4)
+    assert [r.n for r in out.rounds] == [0]*10 + [4]*4 and out.tokens.tolist() == plain(30)
+
+def test_every_setting_shows_in_the_statistics():
+    base = dict(max_new_tokens=40, gamma=4, temperature=1., top_k=0, top_p=1., min_p=0., rule='token', seed=0)
+    changed = dict(max_new_tokens=41, gamma=5, temperature=.5, top_k=2, top_p=.5, min_p=.5, rule='block', seed=1)
+    near, g = small(), torch.Generator().manual_seed(0)
+    for w in near.parameters(): w.data += .1 * w.std() * torch.randn(w.shape, generator=g)
+    first, *others = [generate(small(), near, IDS, **base | o).stats for o in ({}, *({k: v} for k, v in changed.items()))]
+    assert all(s != first for s in others)
+
+@pytest.mark.parametrize('call, words', [
+    (lambda: generate(small(), None, torch.ones(2, 3).long()), '[2, 3]'), (lambda: generate(small(), None, [[1, 2], [3]]), 'one sequence at a time'), (lambda: generate(small(), None, []), 'empty'),
+    (lambda: generate(small(), None, [.5]), 'must be integers'), (lambda: generate(small(), None, [97]), 'knows 0..96'), (lambda: generate(small(), None, [-1]), 'knows 0..96'), (lambda: generate(small(), None, [[[1]]]), 'shape'),
+    (lambda: generate(small(), None, [2**70]), 'no sequence of token ids'), (lambda: generate(small(), None, {'text': 1}), 'no sequence of token ids'), (lambda: generate(small(), None, 'hello'), 'no tokenizer'),
+    (lambda: generate(small(vocab_size=300), None, '', tokenizer=byte_tokenizer()), 'empty'), (lambda: generate(small(vocab_size=300), None, 'ok\ud800', tokenizer=byte_tokenizer()), 'from character 2 on'),
+    (lambda: generate(small(), None, [1]*64), 'shorten it to 63'), (lambda: generate(small(vocab_size=600), small(), IDS), '600 tokens and the draft 97'),
+    (lambda: generate('gpt2', None, IDS), 'give a transformers causal language model'), (lambda: generate(small(), 'gpt2', IDS), 'give a model or a drafter')], ids=range(16))
+def test_prompts_and_models_that_are_refused(call, words):
+    with pytest.raises((ValueError, TypeError)) as e: call()
+    assert words in str(e.value) and len(str(e.value).splitlines()) == 1, e.value

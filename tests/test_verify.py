@@ -57,6 +57,12 @@ def test_nothing_drafted_is_no_mistake(rule):
     tokens, n = verify(P[:1], Q[:0], X[:0], rule=rule)
     assert len(tokens) == 1 and n == 0
 
+def test_float32_over_a_large_vocabulary_is_close_enough():
+    wide = torch.randn(2, 10**5, generator=torch.Generator().manual_seed(0)).softmax(-1)
+    state = torch.get_rng_state()
+    verify(wide, wide[:1], X[:1])
+    assert torch.get_rng_state().equal(state)                            # the global stream is not touched
+
 # A rule that is handed over meets the checks that its name meets.
 class Mine(GreedyRule): pass
 class Half:
