@@ -55,7 +55,7 @@ MUTANTS = [
     ('Drafting pauses',
      'max(self.gamma_min, min(self.gamma_max, int(length)))', 'min(self.gamma_max, int(length))',
      'test_controllers::test_recovers_from_fifty_bad_rounds'),
-    ('Marks behind the first failure',
+    ('Marks after the first failure',
      'return marks.cumprod(0).sum(0, keepdim=True)', 'return marks.sum(0, keepdim=True)',
      'verification#token-rule-test'),
     ('Seed 0 is no seed',
