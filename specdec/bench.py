@@ -36,7 +36,8 @@ from torch import Tensor, nn
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 from transformers.utils import logging
-from .control import Adaptive, Never, Settings, as_controller, device_wait, make_controller, one_line
+from .control import Never, as_controller, device_wait
+from .settings import Adaptive, Settings, make_controller, one_line
 from .decoding import autoregressive, encode, end_tokens, generate, lossless_report
 from .drafting import Drafter, as_drafter
 from .pairs import named_draft

@@ -181,7 +181,7 @@ def values(text:str, # comma-separated
 
 def length_or_strategy(text:str):
     "A draft length, or the name of a controller"
-    from specdec.control import STRATEGIES
+    from specdec.learning import STRATEGIES
     number = re.fullmatch('[+-]?[0-9]{1,9}', text)
     if number and int(text) < 1: raise Usage(f'--gamma {text}: a draft length is at least 1')
     if number: return int(text)

@@ -12,7 +12,7 @@ from itertools import cycle, product
 from pathlib import Path
 from statistics import median
 from .bench import Clock, cpu_seconds, disturbances, environment, gain, identity, interleave
-from .control import STRATEGIES, named_controller
+from .learning import STRATEGIES, named_controller
 from .distributions import check_sampling, check_seed
 from .figures import GREY, LINES as SERIES, Plot, canvas, label, legend
 from .pairs import open_pair

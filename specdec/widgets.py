@@ -27,7 +27,9 @@ from torch import Tensor
 from transformers import StoppingCriteria
 from .acceptance import residual
 from .bench import Clock, as_config, can_assist, cpu_seconds, disturbances, gain, hf_generate, inputs_of, interleave, load_models, merged, pass_costs, run_rates
-from .control import STRATEGIES, Never, make_controller
+from .control import Never
+from .learning import STRATEGIES
+from .settings import make_controller
 from .decoding import encode, lossless_report, stream
 from .distributions import new_generator, overlap, probs, tv
 from .figures import HTML, LINES, Noted, Plot, asset, fates, likeliest, note, plain, plot_budget, plot_overlap, plot_race, plot_speedup, spelled, token, vectors, visible, written

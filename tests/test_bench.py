@@ -3,7 +3,7 @@ import json, subprocess, sys, time
 from pathlib import Path
 import pytest, yaml
 from specdec.bench import BenchConfig, by_category, load_config, read_prompts, read_results, run_bench
-from specdec.control import STRATEGIES
+from specdec.learning import STRATEGIES
 
 ROOT = Path(__file__).resolve().parents[1]
 BASE = dict(method='baseline', target_model='tiny', prompt='def ')

@@ -1,7 +1,9 @@
 "A controller that reads a clock reads the device's, wherever it was made; and the cost model may choose 0 wherever it is offered."
 import pytest, torch
 from specdec import bench, control, generate, planning
-from specdec.control import STRATEGIES, Bandit, CostModel, as_controller, make_controller, named_controller
+from specdec.control import as_controller
+from specdec.learning import STRATEGIES, Bandit, CostModel, named_controller
+from specdec.settings import make_controller
 from specdec.zoo import Pair, random_gpt2
 
 SHAPE = dict(vocab_size=97, n_layer=1, n_head=2, n_embd=32, n_positions=64, bos_token_id=None, eos_token_id=None, initializer_range=.5)

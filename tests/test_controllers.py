@@ -1,7 +1,8 @@
 "Every controller in the real loop: same text, exact budget, no state from one call to the next, and it comes back when drafts become good again."
 from copy import deepcopy
 import pytest, torch
-from specdec.control import STRATEGIES, AIMD, AdaEDL, Bandit, Confidence, CostModel, Entropy, Fixed, Heuristic, JSD
+from specdec.control import AIMD, AdaEDL, Confidence, Entropy, Fixed, Heuristic, JSD
+from specdec.learning import STRATEGIES, Bandit, CostModel
 from specdec.decoding import autoregressive, generate
 from specdec.models import as_cached
 from specdec.zoo import random_gpt2

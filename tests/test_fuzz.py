@@ -7,7 +7,7 @@ import pytest, yaml
 from hypothesis import event, example, given, strategies as st
 from specdec import bench, cli
 from specdec.bench import BenchConfig, Prompt, load_config, read_prompts
-from specdec.control import STRATEGIES
+from specdec.learning import STRATEGIES
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory): return tmp_path_factory.mktemp('fuzz')

@@ -4,7 +4,8 @@ import pytest, torch
 from fake_device import no_float64
 from specdec import generate
 import specdec.lossy                                                     # noqa: F401  (its rules are in RULES)
-from specdec.control import STRATEGIES, make_controller
+from specdec.learning import STRATEGIES
+from specdec.settings import make_controller
 from specdec.distributions import draw, new_generator, probs
 from specdec.drafting import Bigram, Composite, EarlyExit, ModelDraft, PromptLookup
 from specdec.quantise import quantise

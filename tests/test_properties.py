@@ -7,7 +7,8 @@ import numpy as np, pytest, torch
 from hypothesis import assume, event, given, settings, strategies as st
 from transformers import LlamaConfig, LlamaForCausalLM, LogitsProcessorList, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 import specdec.lossy                                                     # noqa: F401  (its rules are in RULES)
-from specdec.control import STRATEGIES, make_controller
+from specdec.learning import STRATEGIES
+from specdec.settings import make_controller
 from specdec.decoding import Generation, autoregressive, generate, stream
 from specdec.distributions import new_generator, probs
 from specdec.drafting import Bigram, Composite, EarlyExit, ModelDraft, PromptLookup, Table

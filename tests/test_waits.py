@@ -2,7 +2,8 @@
 import pytest, torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from specdec import control, stream
-from specdec.control import JSD, STRATEGIES, AdaEDL, Confidence, Entropy, named_controller
+from specdec.control import JSD, AdaEDL, Confidence, Entropy
+from specdec.learning import STRATEGIES, named_controller
 from specdec.drafting import Bigram, Composite, EarlyExit, PromptLookup
 from specdec.zoo import random_gpt2
 
