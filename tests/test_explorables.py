@@ -5,7 +5,8 @@ from torch import tensor
 from specdec.acceptance import residual
 from specdec.distributions import overlap, probs, tv
 from specdec.explorables import acceptance_explorer, round_player, speedup_explorer
-from specdec.figures import asset, html_round
+from specdec.figures import CORRECTION, DRAFT, GREY, KEPT, REJECTED, SERIES, TARGET, html_strip, html_text
+from specdec.markup import asset, html_table
 from specdec.rounds import Round, Stats
 from specdec.theory import best_gamma, expected_tokens, speedup
 
@@ -168,7 +169,7 @@ EVIL = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
 
 def test_hostile_text_stays_text(show):
     r = dict(x=[EVIL], n=1, tested=1, closing='bonus', y=EVIL, p=[.5], q=[.5])
-    page = show(acceptance_explorer(*Z, [EVIL]*3) + round_player([dict(name=EVIL, prompt=EVIL, rounds=[r])]) + html_round(r))
+    page = show(acceptance_explorer(*Z, [EVIL]*3) + round_player([dict(name=EVIL, prompt=EVIL, rounds=[r])]) + html_strip([r]))
     page.get_by_role('button', name='forward').press('End')
     assert EVIL*3 == page.get_by_role('group', name='text so far').evaluate('n => n.textContent')
     assert page.evaluate('window.hacked === undefined && document.images.length === 0')
@@ -191,7 +192,7 @@ def test_many_on_a_page(show):
     assert before[0] == before[1] == alphas()[1] != alphas()[0]
 
 def test_numbers_of_a_token_on_focus(show):
-    page = show(html_round(json.loads(asset('rounds.json'))[0]['rounds'][0]))
+    page = show(html_strip([json.loads(asset('rounds.json'))[0]['rounds'][0]]))
     token = page.locator('.sd-tok[title]').first
     said = lambda: token.evaluate("n => getComputedStyle(n, '::after').content")
     assert said() == 'none'
@@ -202,9 +203,42 @@ def test_numbers_of_a_token_on_focus(show):
 def test_looks(show, theme, request, tmp_path):
     "Keyboard focus shows; a picture of everything is kept with the test's files"
     shot = json.loads(asset('rounds.json'))[0]
-    page = show(acceptance_explorer(*Z, TOKENS) + speedup_explorer() + round_player() + html_round(shot['rounds'][1]), THEMES[theme])
+    page = show(acceptance_explorer(*Z, TOKENS) + speedup_explorer() + round_player() + html_strip([shot['rounds'][1]]), THEMES[theme])
     assert page.locator('svg').evaluate('s => getComputedStyle(s).backgroundColor') == 'rgba(0, 0, 0, 0)'      # whatever the site does to its pictures
     page.keyboard.press('Tab')
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == 'solid'
     page.screenshot(path=tmp_path/'explorables.png', full_page=True)
     assert (tmp_path/'explorables.png').stat().st_size > 20_000
+
+def test_one_palette(show):
+    "Style sheets and scripts paint with the colours of `figures`, and with no other"
+    import re
+    named = {o.lower() for o in (TARGET, DRAFT, KEPT, REJECTED, CORRECTION, GREY, SERIES[0]['color'])} | {'#222', '#fff', '#888', '#000', '#808080'}
+    for name in ('tokens.css', 'explore.css', 'widgets.css', 'table.css', 'explore.js', 'acceptance.js', 'speedup.js', 'rounds.js'):
+        assert {o.lower() for o in re.findall('#[0-9a-fA-F]{3,6}\\b', asset(name))} <= named, name
+    page = show(html_strip(json.loads(asset('rounds.json'))[2]['rounds']))
+    painted = {k: page.locator(f'.sd-legend .sd-{k}').evaluate('n => getComputedStyle(n).borderTopColor') for k in ('kept', 'rejected', 'correction', 'bonus', 'untested')}
+    def rgb(colour): return f'rgb({int(colour[1:3], 16)}, {int(colour[3:5], 16)}, {int(colour[5:], 16)})'
+    assert painted == {k: rgb(o) for k, o in dict(kept=KEPT, rejected=REJECTED, correction=CORRECTION, bonus=TARGET, untested=GREY).items()}
+
+def test_running_text_and_tables(show):
+    "Text as it reads, with underlines of the palette; a wide table scrolls by itself"
+    rounds = [Round(tensor([*b'ab']), 2, 2, tensor([*b'ab<'])), Round(tensor([*b'xy']), 2, 0, tensor([*b'i']))]
+    wide = html_table([f'a heading {i}' for i in range(12)], [[i/7 for i in range(12)]], EVIL)
+    page = show(html_text(rounds, lambda ids: bytes(ids).decode(), EVIL) + wide)
+    assert page.locator('.sd-text').evaluate('n => n.textContent') == EVIL + 'ab<i'
+    under = page.locator('.sd-text .sd-correction').evaluate('n => getComputedStyle(n).borderBottomColor')
+    assert under == f'rgb({int(CORRECTION[1:3], 16)}, {int(CORRECTION[3:5], 16)}, {int(CORRECTION[5:], 16)})'
+    assert page.locator('caption').inner_text() == EVIL and page.evaluate('window.hacked === undefined')
+    assert page.locator('td').first.evaluate("n => getComputedStyle(n).textAlign") == 'right'
+
+@pytest.mark.parametrize('call,said', [
+    (lambda: acceptance_explorer([1., 2.], [1.]), 'give finite numbers'), (lambda: acceptance_explorer([1., float('nan')], [1., 2.]), 'give finite numbers'),
+    (lambda: acceptance_explorer([1.], [1.]), '2 logits or more, and a temperature from 0.1'), (lambda: acceptance_explorer([1., 2.], [1., 2.], temperature=0), '2 logits or more'),
+    (lambda: speedup_explorer(gamma=30), 'gamma=30: it must be a whole number in 0..20'), (lambda: speedup_explorer(gamma=2.5), 'gamma=2.5'),
+    (lambda: speedup_explorer(c=-1.), 'costs are finite'), (lambda: speedup_explorer(measured={2: float('nan')}), 'NaN or infinity among the numbers'),
+    (lambda: round_player([]), 'nothing to play'), (lambda: round_player([dict(name='', prompt='', rounds=[])]), 'nothing to play'),
+    (lambda: round_player(seconds=0), 'above 0'), (lambda: round_player(seconds=float('nan')), 'above 0'),
+    (lambda: html_table(['a', 'b'], [[1]]), 'row 0 has 1 cells under 2 headings')])
+def test_bad_input_is_named(call, said):
+    with pytest.raises(ValueError, match=said): call()

@@ -5,7 +5,7 @@ import ipywidgets, matplotlib.figure, pytest, torch, traitlets
 from specdec import bench, load_pair, widgets
 from specdec.models import as_cached
 from specdec.widgets import (MACHINE, PROMPT, AcceptanceExplorer, Job, Lap, Race, RoundPlayer, SpeedupExplorer, acceptance_view, fault, film, html_race,
-                             html_step, html_text, lanes, middle, table, timed_laps)
+                             html_step, lanes, middle, said_so_far, table, timed_laps)
 from specdec.zoo import Pair
 
 HOSTILE = ['<b>', '&', '"', "'", 'a\nb', '\x00\x1b[31m\x7f', '\ud800', '\u202eabc', '$x$', '_x']
@@ -155,7 +155,7 @@ def test_text_stays_text(text):
     lap = Lap(lambda ids: text*len(ids))
     lap.came = [(1., [1, 2], 1, 'bonus')]
     r = dict(x=[text], n=1, tested=1, closing='bonus', y=text, text=[text, text], p=[.5], q=[.5], u=[.1])
-    for page in (html_text([('kept', text)], text), html_race({text: lap}, 2), html_step([r], 4, text), table({text: [1.]}),
+    for page in (said_so_far([('kept', text)], text), html_race({text: lap}, 2), html_step([r], 4, text), table({text: [1.]}),
                  fault(ValueError(text)), acceptance_view([1., 2.], [2., 1.], name=lambda i: text)):
         body = page.split('</style>')[-1]
         page.encode()                                                                # half a surrogate pair cannot be sent
@@ -180,7 +180,7 @@ def test_bad_input_gives_one_line():
 
 def test_half_a_character_at_the_end_is_shown(pair):
     "On every way that shows text"
-    from specdec.figures import record
+    from specdec.explorables import record
     tokenizer = SimpleNamespace(decode=lambda ids: bytes(int(i) for i in ids).decode(errors='replace'))
     lap = Lap(tokenizer.decode)
     lap.start()

@@ -19,7 +19,7 @@ const moved = (z, i, h, T) => {
 start('acceptance', (root, given) => {
   const z = {p: [...given.p], q: [...given.q]}, EDGE = 4       // pixels of half a handle
   let T = given.temperature
-  const who = {p: 'target', q: 'draft'}, beyond = {p: COLOUR.target, q: COLOUR.rejected}, bars = {p: [], q: []}
+  const who = {p: 'target', q: 'draft'}, beyond = {p: COLOUR.correction, q: COLOUR.rejected}, bars = {p: [], q: []}
 
   const bar = (law, i) => {
     const fill = make('i'), value = make('b', {'aria-hidden': 'true'})
@@ -36,8 +36,8 @@ start('acceptance', (root, given) => {
   const again = make('button', {type: 'button', onclick: () => { z.p = [...given.p]; z.q = [...given.q]; T = given.temperature; heat.set(T); show() }}, 'reset')
   const answer = make('p', {class: 'sd-answer', role: 'status'}), body = make('tbody')
   const head = make('tr', {}, make('th', {scope: 'col'}, 'token'), ...given.tokens.map(t => make('th', {scope: 'col'}, t)), make('th', {scope: 'col'}, 'sum'))
-  root.append(key({'kept: min(p, q)': COLOUR.kept, 'p beyond q': COLOUR.target, 'q beyond p: rejected': COLOUR.rejected}),
-              groups, make('p', {class: 'sd-key'}, 'p is the target, q the draft. Drag a bar, or focus it and press the arrow keys.'),
+  root.append(key({'kept: min(p, q)': COLOUR.kept, 'p beyond q: the residual, for a correction': COLOUR.correction, 'q beyond p: rejected': COLOUR.rejected}),
+              groups, make('p', {class: 'sd-key'}, 'p is the target, q the draft model. Drag a bar, or focus it and press the arrow keys.'),
               heat, answer, make('table', {}, make('thead', {}, head), body), again)
 
   const show = () => {

@@ -1,5 +1,6 @@
 // Shared by the explorables: arithmetic-free helpers. Each explorable is `start(kind, build)`: build(root, given) fills one element.
-const COLOUR = {target: '#0072B2', draft: '#E69F00', kept: '#009E73', rejected: '#D55E00'}
+// The palette of specdec.figures
+const COLOUR = {target: '#2F76EE', draft: '#CE832A', kept: '#187B61', rejected: '#C34211', correction: '#9952AE', grey: '#8F8F8F', series: '#56728F'}
 const total = xs => xs.reduce((a, b) => a + b, 0)
 
 const dress = (node, attrs, inside) => {

@@ -22,7 +22,7 @@ start('rounds', (root, {recordings, seconds}) => {
   }
   const play = button('play', undefined, run)
   const pick = make('select', {'aria-label': 'recording', onchange: () => { stop(); film = recordings[pick.selectedIndex]; go(0) }}, ...recordings.map(r => make('option', {}, r.name)))
-  const place = make('input', {type: 'range', min: 0, step: 1, 'aria-label': 'step', style: 'flex: 1; min-width: 8em; accent-color: #0072B2', oninput: () => { stop(); go(+place.value) }})
+  const place = make('input', {type: 'range', min: 0, step: 1, 'aria-label': 'step', style: 'flex: 1; min-width: 8em; accent-color: #56728F', oninput: () => { stop(); go(+place.value) }})
   const said = make('div', {class: 'sd-said', tabindex: 0, role: 'group', 'aria-label': 'text so far'}), cards = make('ol', {class: 'sd-cards'})
   const now = make('p', {class: 'sd-answer', 'aria-live': 'polite'}), sums = make('p', {class: 'sd-num', style: 'text-align: left'})
   const legend = make('p', {class: 'sd-legend sd-tokens'}, ...['drafted', 'kept', 'rejected', 'untested', 'correction', 'bonus'].map(k => make('span', {class: `sd-tok sd-${k}`}, k)))
@@ -47,8 +47,8 @@ start('rounds', (root, {recordings, seconds}) => {
     said.scrollTop = said.scrollHeight
     cards.replaceChildren(...r.x.map((_, i) => card(r, i, step === 'draft' ? 'drafted' : fate(r, i))))
     if (step === 'close' && r.closing !== 'none') cards.append(make('li', {}, make('span', {class: `sd-tok sd-${r.closing}`}, visible(r.y)), r.closing))
-    const say = {draft: `the draft proposes ${r.x.length}`, verify: `the target reads them in one pass and keeps ${r.n}`,
-                 close: r.closing === 'none' ? 'a kept draft ends the text' : `${r.closing}: the target adds one token of its own`}[step]
+    const say = {draft: `the draft model proposes ${r.x.length}`, verify: `the target reads them in one pass and keeps ${r.n}`,
+                 close: r.closing === 'none' ? 'a kept token ends the text' : `${r.closing}: the target adds one token of its own`}[step]
     now.replaceChildren(make('b', {}, `round ${k + 1} of ${film.rounds.length}`), `: ${say}`)
     const tokens = total(done.map(d => d.n + (d.closing !== 'none'))), kept = total(done.map(d => d.n)), tested = total(done.map(d => d.tested))
     const fact = (name, x, digits) => make('span', {'data-name': name, 'data-value': x}, x.toFixed(digits))

@@ -18,7 +18,7 @@ start('speedup', (root, given) => {
   const answer = make('p', {class: 'sd-answer', role: 'status'}), advice = make('p', {role: 'status'})
   root.append(set('alpha', 'acceptance α', {min: 0, max: 1, step: .01}), set('gamma', 'draft length γ', {min: 0, max: LONGEST, step: 1, digits: 0}),
               set('c', 'draft pass c', {min: 0, max: Math.max(1, given.c), step: .01}), set('v', 'verify pass v', {min: Math.min(.5, given.v), max: Math.max(3, given.v), step: .05}),
-              answer, advice, chart, key({'speedup': COLOUR.target, 'best γ': COLOUR.kept, 'chosen γ': COLOUR.draft, ...(measured.length ? {measured: COLOUR.rejected} : {})}))
+              answer, advice, chart, key({'speedup; filled: chosen γ, ringed: best γ': COLOUR.series, ...(measured.length ? {'measured: crosses': COLOUR.grey} : {})}))
 
   const plot = (gains, top) => {
     const W = Math.max(280, root.clientWidth - 30 || 360), H = 230, L = 34, B = 36, T = 14
@@ -32,10 +32,10 @@ start('speedup', (root, given) => {
       ...ticks.flatMap(t => [line(L, y(t), W - 12, y(t), {'stroke-opacity': .15}), text(L - 6, y(t) + 4, `${t}×`, 'end')]),
       ...gains.flatMap((_, g) => g % every ? [] : [text(x(g), H - B + 16, g)]), text((L + W) / 2, H - 4, 'draft length γ'),
       line(L, y(1), W - 12, y(1), {'stroke-dasharray': '6 4', 'data-name': 'even'}), text(W - 12, y(1) - 5, 'break-even', 'end'),
-      draw('polyline', {points: gains.map((s, g) => `${x(g)},${y(s)}`).join(' '), fill: 'none', stroke: COLOUR.target, 'stroke-width': 2}),
-      ...gains.map((s, g) => dot(g, s, 3, COLOUR.target)), dot(now.best, gains[now.best], 8, 'none', {stroke: COLOUR.kept, 'stroke-width': 3}),
-      dot(now.gamma, gains[now.gamma], 5, COLOUR.draft),
-      ...measured.map(([g, s]) => draw('path', {d: `M${x(g) - 5} ${y(s) - 5}l10 10m0 -10l-10 10`, stroke: COLOUR.rejected, 'stroke-width': 2.5, 'data-name': 'measured'})))
+      draw('polyline', {points: gains.map((s, g) => `${x(g)},${y(s)}`).join(' '), fill: 'none', stroke: COLOUR.series, 'stroke-width': 2}),
+      ...gains.map((s, g) => dot(g, s, 3, COLOUR.series)), dot(now.best, gains[now.best], 8, 'none', {stroke: 'currentColor', 'stroke-width': 2}),
+      dot(now.gamma, gains[now.gamma], 5, COLOUR.series, {stroke: 'currentColor'}),
+      ...measured.map(([g, s]) => draw('path', {d: `M${x(g) - 5} ${y(s) - 5}l10 10m0 -10l-10 10`, stroke: COLOUR.grey, 'stroke-width': 2.5, 'data-name': 'measured'})))
   }
   const show = () => {
     const gains = Array.from({length: LONGEST + 1}, (_, g) => speedup(now.alpha, g, now.c, now.v))
