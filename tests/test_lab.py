@@ -7,7 +7,8 @@ from specdec import autoregressive, generate, load_pair
 from specdec.rounds import pooled
 from specdec.distributions import overlap, probs
 from specdec.theory import expected_tokens, speedup
-from specdec.widgets import PROMPT, STEPS, film
+from specdec.laps import PROMPT
+from specdec.widgets import STEPS, film
 from specdec.zoo import held_out_prompts
 
 pytestmark = pytest.mark.slow
@@ -15,8 +16,9 @@ sync = pytest.importorskip('playwright.sync_api', reason='playwright is not inst
 pytest.importorskip('jupyterlab', reason='jupyterlab is not installed')
 SETTINGS = {'apputils-extension/notification': dict(fetchNews='false', checkForUpdates=False),          # nothing pops up over the page
             'notebook-extension/tracker': dict(windowingMode='none')}                                     # every cell is in the page
-SPARED = 'speedup-test race-test race-options-test race-stop-test'.split()                              # nbdev_test runs them; nothing below needs them
-COUNTED = '''seen = dict(drawn=0, runs=0, late=0)
+COUNTED = '''import ipywidgets as W
+from specdec.parts import number
+seen = dict(drawn=0, runs=0, late=0)
 labels = {k: W.HTML(number(k, 0, 0)) for k in seen}
 def saw(name): seen[name] += 1; labels[name].value = number(name, seen[name], 0)
 counted = AcceptanceExplorer()
@@ -24,8 +26,13 @@ plain_draw = counted.view.draw
 def counted_draw(): saw('drawn'); return plain_draw()
 counted.view.draw, counted.view.quiet = counted_draw, 1.              # a slow machine is quick enough for this
 display(labels['drawn'], counted)'''
+SPEEDUP = '''from specdec.laps import SpeedupExplorer
+SpeedupExplorer()'''
 QUICK = 'SpeedupExplorer(gammas=(1, 4), max_new_tokens=16, runs=1)'
-WATCHED = '''watched = Race()
+RACE = '''from specdec.race import Race
+Race()'''
+WATCHED = '''from specdec.parts import Job
+watched = Race()
 def watched_run(job): saw('runs'); return watched.run(job)
 def watched_check():
     if watched.job.halt.is_set(): saw('late')
@@ -63,11 +70,10 @@ def jupyterlab(root, private, wait=60):
 
 @pytest.fixture(scope='module')
 def lab(root, browser, tmp_path_factory):
-    "JupyterLab on copies of two notebooks; one has cells more: they count, or measure less"
+    "JupyterLab on copies of two notebooks; one has cells more: other widgets, and such as count or measure less"
     place, private = tmp_path_factory.mktemp('lab'), tmp_path_factory.mktemp('private')
-    nb = json.loads((root/'nbs/26_widgets.ipynb').read_text(encoding='utf-8'))
-    nb['cells'] = [c for c in nb['cells'] if c['id'] not in SPARED]
-    nb['cells'] += [dict(cell_type='code', id=id, metadata={}, outputs=[], execution_count=None, source=source) for id, source in dict(counted=COUNTED, quick=QUICK, watched=WATCHED).items()]
+    nb = json.loads((root/'nbs/27_widgets.ipynb').read_text(encoding='utf-8'))
+    nb['cells'] += [dict(cell_type='code', id=id, metadata={}, outputs=[], execution_count=None, source=source) for id, source in dict(counted=COUNTED, speedup=SPEEDUP, quick=QUICK, race=RACE, watched=WATCHED).items()]
     (place/'widgets.ipynb').write_text(json.dumps(nb), encoding='utf-8')
     shutil.copy(root/'nbs/tutorials/start_here.ipynb', place)
     with jupyterlab(place, private) as url: yield url

@@ -2,10 +2,12 @@
 import time
 from types import SimpleNamespace
 import ipywidgets, matplotlib.figure, pytest, torch, traitlets
-from specdec import bench, load_pair, widgets
+from specdec import bench, laps, load_pair, race
+from specdec.laps import PROMPT, Lap, SpeedupExplorer, lanes, middle, timed_laps
 from specdec.models import as_cached
-from specdec.widgets import (MACHINE, PROMPT, AcceptanceExplorer, Job, Lap, Race, RoundPlayer, SpeedupExplorer, acceptance_view, fault, film, html_race,
-                             html_step, lanes, middle, said_so_far, table, timed_laps)
+from specdec.parts import MACHINE, Job, fault, table
+from specdec.race import Race, html_race
+from specdec.widgets import AcceptanceExplorer, RoundPlayer, acceptance_view, film, html_step, said_so_far
 from specdec.zoo import Pair
 
 HOSTILE = ['<b>', '&', '"', "'", 'a\nb', '\x00\x1b[31m\x7f', '\ud800', '\u202eabc', '$x$', '_x']
@@ -23,9 +25,9 @@ class Witness:
         self.decoding = False
         for owner, name in ((ipywidgets.Widget, '_send'), (traitlets.HasTraits, 'notify_change'), (matplotlib.figure.Figure, 'savefig')):
             patch.setattr(owner, name, self.told(name, getattr(owner, name)))
-        patch.setattr(widgets, 'stream', self.rounds(widgets.stream))
-        patch.setattr(widgets, 'hf_generate', self.whole(widgets.hf_generate))
-        patch.setattr(widgets, 'pass_costs', self.whole(widgets.pass_costs))
+        patch.setattr(laps, 'stream', self.rounds(laps.stream))
+        patch.setattr(laps, 'hf_generate', self.whole(laps.hf_generate))
+        patch.setattr(laps, 'pass_costs', self.whole(laps.pass_costs))
 
     def told(self, name, old):
         def f(*args, **kw):
@@ -49,7 +51,7 @@ class Witness:
 
 @pytest.fixture
 def witness(monkeypatch):
-    monkeypatch.setattr(widgets, 'pace', lambda laps: .01)                          # nobody watches
+    monkeypatch.setattr(race, 'pace', lambda laps: .01)                          # nobody watches
     monkeypatch.setattr(MACHINE, 'pause', .01)
     return Witness(monkeypatch)
 
@@ -59,14 +61,14 @@ def run(widget):
     assert 'alert' not in widget.job.said.value, widget.job.said.value
     return widget.job.said.value
 
-def race(**settings):
+def a_race(**settings):
     w = Race()
     for k, v in (dict(target='tiny', device='cpu', length=16) | settings).items(): getattr(w, k).value = v
     return w
 
 @pytest.mark.parametrize('settings', [dict(), dict(temperature=.8), dict(control='cost_model'), dict(control='entropy'), dict(draft='lookup')])
 def test_race_tells_nothing_while_a_clock_runs(witness, settings):
-    assert 'identical: yes' in run(race(runs=3, **settings))
+    assert 'identical: yes' in run(a_race(runs=3, **settings))
     assert witness.texts >= 8 and witness.between and not witness.during
 
 def test_measurement_tells_nothing_while_a_clock_runs(witness, pair):
@@ -81,7 +83,7 @@ def test_witness_sees_a_page_that_is_told_in_between(witness, pair, prompt):
 
 def test_others_draw_between_texts(witness):
     "A slider that is moved during a race: its picture comes when the clock stands, and is not lost"
-    other, w = AcceptanceExplorer(), race(runs=1, length=64)
+    other, w = AcceptanceExplorer(), a_race(runs=1, length=64)
     w.job.go.click()
     while not witness.running and w.job.thread.is_alive(): time.sleep(.001)
     before = other.view.value
@@ -92,7 +94,7 @@ def test_others_draw_between_texts(witness):
 
 def test_two_measurements_take_turns(witness, pair):
     "Two widgets that are started at once: never two texts at a time"
-    both, most = [race(runs=1, length=16), SpeedupExplorer(pair=pair, gammas=(2,), max_new_tokens=8, runs=1)], []
+    both, most = [a_race(runs=1, length=16), SpeedupExplorer(pair=pair, gammas=(2,), max_new_tokens=8, runs=1)], []
     for w in both:
         check = w.job.check
         w.job.check = lambda check=check: (most.append(witness.running), check())
@@ -113,27 +115,27 @@ def test_the_race_is_what_the_benchmark_says(pair, prompt, temperature):
     passes = []
     def clock(): return sum(passes)
     slow = Pair(Ticking(pair.target, passes, 1.), Ticking(pair.draft, passes, .125), pair.tokenizer, 'ticking')
-    laps = timed_laps(slow, prompt, lanes(slow, prompt, 4, temperature, seed=3), 40, 3, clock)
+    timed = timed_laps(slow, prompt, lanes(slow, prompt, 4, temperature, seed=3), 40, 3, clock)
     methods = {k: bench.ways(slow, 4, 40, temperature, seed=3)[k] for k in ('baseline', 'speculative')}
     seconds, texts = bench.interleave(methods, [prompt], 3, clock=clock)
     for ours, theirs in zip(('target alone', 'speculative'), methods):
-        assert laps[ours][0].tokens == texts[theirs][0].tokens.tolist()
-        assert middle(laps[ours]).rate == bench.tokens_per_second(seconds[theirs], 40)
-    alone, fast = (middle(o).rate for o in laps.values())
+        assert timed[ours][0].tokens == texts[theirs][0].tokens.tolist()
+        assert middle(timed[ours]).rate == bench.tokens_per_second(seconds[theirs], 40)
+    alone, fast = (middle(o).rate for o in timed.values())
     assert alone == 1 < fast
 
 def test_a_controller_begins_anew_in_each_lap(pair, prompt):
     "What a lap has learnt is not carried into the next"
     from specdec.control import AIMD
-    laps = timed_laps(pair, prompt, lanes(pair, prompt, AIMD(4)), 32, 3)['speculative']
-    assert len({tuple(r.gamma for r in lap.rounds) for lap in laps}) == 1
+    timed = timed_laps(pair, prompt, lanes(pair, prompt, AIMD(4)), 32, 3)['speculative']
+    assert len({tuple(r.gamma for r in lap.rounds) for lap in timed}) == 1
 
 def test_cost_model_may_choose_not_to_speculate(monkeypatch):
     seen = []
-    old = widgets.make_controller
-    monkeypatch.setattr(widgets, 'make_controller', lambda settings, *a, **kw: (seen.append(settings.gamma_min), old(settings, *a, **kw))[1])
-    monkeypatch.setattr(widgets, 'pace', lambda laps: .01)
-    for name in ('cost_model', 'aimd'): run(race(runs=1, length=8, control=name))
+    old = race.make_controller
+    monkeypatch.setattr(race, 'make_controller', lambda settings, *a, **kw: (seen.append(settings['gamma_min']), old(settings, *a, **kw))[1])
+    monkeypatch.setattr(race, 'pace', lambda laps: .01)
+    for name in ('cost_model', 'aimd'): run(a_race(runs=1, length=8, control=name))
     assert seen == [0, 1]
 
 def test_two_widgets_over_one_view(pair):
