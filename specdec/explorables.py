@@ -7,12 +7,13 @@ __all__ = ['check_bars', 'acceptance_explorer', 'speedup_explorer', 'check_recor
 
 # %% ../nbs/25_explorables.ipynb #imports
 import html, json
+from .acceptance import at_tokens
 from .decoding import stream
 from .distributions import overlap, probs
 from .figures import gains, vectors
 from .markup import HTML, asset, plain, visible
 from .rounds import note, written
-from .verification import as_rule, at
+from .verification import as_rule
 
 # %% ../nbs/25_explorables.ipynb #export-explorable
 def explorable(kind:str, # which script
@@ -92,7 +93,7 @@ class Noted:
     def observe(self, p, q, x, n):
         "Pass the verdict on"
         self.rule.observe(p, q, x, n)
-        self.tell(at(p, x).tolist(), at(q, x).tolist())
+        self.tell(at_tokens(p[:len(x)], x).tolist(), at_tokens(q, x).tolist())
 
 def record(pair, # models and tokenizer
            prompt, # text, or ids

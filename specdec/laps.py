@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 from transformers import StoppingCriteria
 from .bench import Clock, can_assist, cpu_seconds, disturbances, gain, hf_generate
-from .bench import interleave, merged, pass_costs, pooled, run_rates
+from .bench import interleave, merged, pass_costs, run_rates
 from .control import Never
 from .decoding import encode, stream
 from .figures import plot_budget, plot_speedup
 from .markup import HTML, plain
 from .models import as_cached
 from .parts import Job, Lab, Live, beside, dial, number, picture, row, shown
-from .rounds import pieces
+from .rounds import pieces, pooled
 from .theory import expected_tokens, speedup
 from .zoo import Pair, held_out_prompts
 
