@@ -17,8 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from .distributions import overlap, tv
 from .markup import HTML, asset, key, plain, running, token, visible
-from .rounds import Stats, written
-from .bench import interval
+from .rounds import Stats, interval, written
 from .theory import expected_tokens, per_position, speedup
 
 # %% ../nbs/05_figures.ipynb #export-palette

@@ -18,12 +18,13 @@ from transformers import StoppingCriteria
 from .bench import Clock, can_assist, cpu_seconds, disturbances, gain, hf_generate
 from .bench import interleave, merged, pass_costs, run_rates
 from .control import Never
-from .decoding import encode, stream
+from .decoding import stream
 from .figures import plot_budget, plot_speedup
 from .markup import HTML, plain
 from .models import as_cached
 from .parts import Job, Lab, Live, beside, dial, number, picture, row, shown
 from .rounds import pieces, pooled
+from .texts import encode
 from .theory import expected_tokens, speedup
 from .zoo import Pair, held_out_prompts
 

@@ -15,7 +15,7 @@ from huggingface_hub import try_to_load_from_cache
 from torch import Tensor
 from .bench import cpu_seconds, disturbances, gain
 from .control import STRATEGIES, make_controller
-from .decoding import encode, lossless_report
+from .decoding import lossless_report
 from .figures import lane_colours, plot_race
 from .laps import PROMPT, Lap, lanes, middle, timed_laps
 from .markup import HTML, plain
@@ -23,6 +23,7 @@ from .models import as_cached
 from .pairs import open_pair
 from .parts import MACHINE, Job, beside, choice, dial, field, number, picture, row, shown
 from .rounds import Stats
+from .texts import encode
 from .widgets import said_so_far
 from .zoo import DRAFTS, DTYPES, Pair, pick_device
 

@@ -69,7 +69,7 @@ def show_rounds(console, # from `terminal`; colours only on a terminal
                 tokenizer,
                )->list: # the rounds
     "Print a generation as it is decoded: the drafted tokens that were kept, then the closing token of each round"
-    from specdec.huggingface import pieces
+    from specdec.rounds import pieces
     seen, style = [], ''
     def tokens():
         "The tokens, one by one, with `style` set to that of the last"
@@ -79,7 +79,7 @@ def show_rounds(console, # from `terminal`; colours only on a terminal
             for i, t in enumerate(r.tokens.tolist()):
                 style = STYLES['kept' if i < r.n else r.closing]
                 yield t
-    for piece in pieces(tokens(), tokenizer): write(console, piece, style, end='')
+    for piece in pieces(tokens(), tokenizer.decode): write(console, piece, style, end='')
     write(console, '')
     return seen
 
