@@ -14,7 +14,7 @@ import ipywidgets as W, torch
 from huggingface_hub import try_to_load_from_cache
 from torch import Tensor
 from .bench import cpu_seconds, disturbances, gain
-from .control import STRATEGIES, make_controller
+from .learning import STRATEGIES
 from .decoding import lossless_report
 from .figures import lane_colours, plot_race
 from .laps import PROMPT, Lap, lanes, middle, timed_laps
@@ -23,6 +23,7 @@ from .models import as_cached
 from .pairs import open_pair
 from .parts import MACHINE, Job, beside, choice, dial, field, number, picture, row, shown
 from .rounds import Stats
+from .settings import make_controller
 from .texts import encode
 from .widgets import said_so_far
 from .zoo import DRAFTS, DTYPES, Pair, pick_device
