@@ -14,7 +14,7 @@ from statistics import median
 from .bench import Clock, cpu_seconds, disturbances, environment, gain, identity, interleave
 from .learning import STRATEGIES, named_controller
 from .distributions import check_sampling, check_seed
-from .figures import GREY, LINES as SERIES, Plot, canvas, label, legend
+from .figures import GREY, SERIES, Plot, canvas, label, legend
 from .pairs import open_pair
 from .planning import fill, two_rates, two_ways
 from .rounds import pooled
