@@ -37,7 +37,8 @@ def show_text(out, # from `terminal`
     kind = f'sampled at temperature {temperature:g}, seed {seed}' if temperature else 'greedy'
     write(out, f'{kind}, gamma {gamma}', 'bold')
     write(out, pair.tokenizer.decode(ids), STYLES['prompt'], end='')
-    rounds = show_rounds(out, stream(pair.target, pair.draft, ids, tokens, gamma, temperature, seed=seed), pair.tokenizer)
+    rounds = show_rounds(out, stream(pair.target, pair.draft, ids, tokens, gamma, temperature, seed=seed),
+                         pair.tokenizer)
     again = repetition(ids.tolist(), [t for r in rounds for t in r.tokens.tolist()])
     note = '; greedy text of a small model repeats itself, and what repeats is easy to draft: it flatters alpha'
     write(out, f'repetition {again:.0%}{"" if temperature else note}\n', 'dim')
@@ -57,7 +58,8 @@ def time_texts(out, # from `terminal`: for results
     from specdec.bench import compare
     with progress(err) as told: got = compare(pair, inputs, gamma, tokens, temperature, runs, seed, progress=told)
     texts = some(len(inputs), 'held-out prompt' if len(inputs) > 1 else 'prompt')
-    write(out, f'{texts} x {tokens} new tokens, temperature {temperature:g}, median of {some(runs, "interleaved run")}', 'bold')
+    write(out, f'{texts} x {tokens} new tokens, temperature {temperature:g}, median of {some(runs, "interleaved run")}',
+          'bold')
     show_rates(out, got)
     return got
 
@@ -77,7 +79,9 @@ def run_demo(out, # from `terminal`: for results
     for T in (SAMPLED, 0.) if temperature is None else (temperature,):
         with progress(err) as told:
             best = gamma or choose_gamma(pair.target, pair.draft, inputs[:3], temperature=T, seed=seed, progress=told)
-        if not best: write(out, f'The measured costs say that speculation does not pay here at temperature {T:g}; this is gamma 1.')
+        if not best:
+            write(out, f'The measured costs say that speculation does not pay here at temperature {T:g}; this is gamma '
+                       f'1.')
         lengths[T] = max(1, best)
     legend(out)
     for T, g in lengths.items(): shown[T] = show_text(out, pair, inputs[0], g, tokens, T, seed)

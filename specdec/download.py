@@ -13,8 +13,10 @@ from pathlib import Path
 def hub_token(folder:Path=Path())->str: # None: there is none
     "The hub's token: `HF_TOKEN` of the environment, else of `folder`/.env"
     from dotenv import dotenv_values
-    try: return os.environ.get('HF_TOKEN') or dotenv_values(folder/'.env').get('HF_TOKEN') or None
-    except ValueError as e: raise ValueError(f'{folder/".env"}: this is no UTF-8 text ({e})') from None
+    try:
+        return os.environ.get('HF_TOKEN') or dotenv_values(folder/'.env').get('HF_TOKEN') or None
+    except ValueError as e:
+        raise ValueError(f'{folder/".env"}: this is no UTF-8 text ({e})') from None
 
 # %% ../nbs/23_download.ipynb #fault
 def hub_fault(e:Exception, # of the hub's client
@@ -26,11 +28,13 @@ def hub_fault(e:Exception, # of the hub's client
     again = 'Run the command again to go on; the pair "tiny" works offline'
     for kind, line in {hub.GatedRepoError: f'is gated: accept its terms on its page, and put {token}',
                        hub.RevisionNotFoundError: 'has no such --revision: give a branch, a tag or a commit of it',
-                       hub.RepositoryNotFoundError: f'is not on the hub, or is private: check the name; a private one needs {token}',
+                       hub.RepositoryNotFoundError: f'is not on the hub, or is private: check the name; a private one '
+                                                    f'needs {token}',
                        hub.HFValidationError: 'is no name on the hub: give one like gpt2 or owner/name',
                        hub.HfHubHTTPError: f'was refused by the hub ({said})'}.items():
         if isinstance(e, kind): return f'{what} {line}'
-    if getattr(e, 'errno', None) is not None: return f'{what} cannot be written here ({said}): is there room on the disk? {again}'
+    if getattr(e, 'errno', None) is not None:
+        return f'{what} cannot be written here ({said}): is there room on the disk? {again}'
     return f'{what} could not be fetched ({said}): is there a network? {again}'
 
 # %% ../nbs/23_download.ipynb #download-files
@@ -45,10 +49,13 @@ def check_folder(path:Path, # None: `default`
     folder = path or default
     if folder.exists() and not folder.is_dir(): raise ValueError(f'--path {folder}: it is a file; give a folder')
     if path or not folder.is_dir() or not any(folder.iterdir()): return folder
-    try: there = json.loads((folder/NOTE).read_text(encoding='utf-8'))
-    except (OSError, ValueError): there = None
+    try:
+        there = json.loads((folder/NOTE).read_text(encoding='utf-8'))
+    except (OSError, ValueError):
+        there = None
     if there == asked: return folder
-    raise ValueError(f'{folder}: there is such a folder, which holds something else; choose one with --path, which may be this one')
+    raise ValueError(f'{folder}: there is such a folder, which holds something else; choose one with --path, which may '
+                     f'be this one')
 
 def fetch_folder(asked:dict, # kind and name
                  revision:str, # branch, tag or commit
@@ -64,7 +71,8 @@ def fetch_folder(asked:dict, # kind and name
         line = hub_fault(e, f'{asked["kind"]} {asked["name"]!r}')
         raise RuntimeError(line.replace(token, '***') if token else line) from e
     finally:
-        if (folder/NOTE).parent.is_dir(): (folder/NOTE).write_text(json.dumps(asked), encoding='utf-8')      # half of it can go on
+        # half of it can go on
+        if (folder/NOTE).parent.is_dir(): (folder/NOTE).write_text(json.dumps(asked), encoding='utf-8')
 
 # %% ../nbs/23_download.ipynb #download-function
 def download_files(model:str=None, # a name on the hub
@@ -79,4 +87,5 @@ def download_files(model:str=None, # a name on the hub
     folder = check_folder(path and Path(path), Path(name.rstrip('/').split('/')[-1]), asked)
     fetch_folder(asked, revision, folder)
     if dataset or list(folder.glob('*.safetensors')): return folder
-    raise RuntimeError(f'model {name!r} has no safetensors file, and pickled weights are not fetched: look for a revision that was converted')
+    raise RuntimeError(f'model {name!r} has no safetensors file, and pickled weights are not fetched: look for a '
+                       f'revision that was converted')

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from shlex import quote
-from .bench import (Clock, Costs, check_inputs, check_lengths, cpu_seconds, disturbances, environment, gain, interleave,
+from .bench import (Clock, Costs, check_inputs, check_lengths, cpu_seconds, disturbances, environment, gain,
+                           interleave,
                            merged, pass_costs, plain_json, predicted, run_rates, stepping, ways)
 from .decoding import generate
 from .rounds import Stats, pooled
@@ -87,7 +88,8 @@ class Plan:
     @property
     def verdict(self)->str:
         "The answer in one sentence"
-        got = (f'gamma {self.tried} was predicted to run at {self.predicted[self.tried]:.2f} times plain decoding and ran '
+        got = (f'gamma {self.tried} was predicted to run at {self.predicted[self.tried]:.2f} times plain decoding and '
+               f'ran '
                f'at {self.measured:.2f} ({min(self.runs):.2f} to {max(self.runs):.2f} in {len(self.runs)} runs)')
         if not self.best: return f'Do not speculate: no draft length is predicted to win; {got}.'
         if not self.gamma: return f'Do not speculate: {got}.'
@@ -145,13 +147,17 @@ def time_choice(pair, # models and tokenizer
                )->tuple: # rates of plain and speculative decoding, [runs] each; `Stats`; `Costs`; disturbances
     "Plain decoding, speculation with `gamma` and the costs of its passes, run by run in turn"
     costs, since = [], cpu_seconds()
-    def cost(ids): costs.append(pass_costs(pair.target, pair.draft, ids, (gamma,), max_new_tokens=max_new_tokens, clock=clock, **settings))
+    def cost(ids):
+        "Once more what the passes cost"
+        costs.append(pass_costs(pair.target, pair.draft, ids, (gamma,), max_new_tokens=max_new_tokens, clock=clock,
+                                **settings))
     timed = dict(two_ways(pair, gamma, max_new_tokens, **settings), cost=cost)
     step = stepping(progress, 'timing', len(timed)*len(inputs)*(runs + 1))
     seconds, results = interleave(timed, inputs, runs, clock=clock, done=step)
     stats = pooled(results['speculative'])
     rates = two_rates(seconds, stats.new_tokens)
-    return rates, stats, merged(costs[len(inputs):]), disturbances(rates, since, device=pair.target.device)    # the first are a warm-up
+    # the first are a warm-up
+    return rates, stats, merged(costs[len(inputs):]), disturbances(rates, since, device=pair.target.device)
 
 # %% ../nbs/20_planning.ipynb #plan-function
 def plan(pair, # models and tokenizer
@@ -194,7 +200,8 @@ def engine_settings(gamma:int, # draft length; 0: plain decoding
                  llama_cpp=('llama-server -m', f'{target}.gguf'))
     extra = dict(vllm=('--speculative-config', config),
                  sglang=('--speculative-algorithm STANDALONE --speculative-draft-model-path', draft,
-                         f'--speculative-num-steps {gamma} --speculative-eagle-topk 1 --speculative-num-draft-tokens {gamma + 1}'),
+                         f'--speculative-num-steps {gamma} --speculative-eagle-topk 1 --speculative-num-draft-tokens '
+                         f'{gamma + 1}'),
                  llama_cpp=('-md', f'{draft}.gguf', f'--spec-draft-n-max {gamma}'))
     def line(words, option, value, *rest): return ' '.join((words, option, quote(value), *rest))
     lines = {k: f'{words} {quote(name)}' for k, (words, name) in start.items()}
@@ -205,7 +212,8 @@ def whole_lines(path:Path)->bytes: # empty when there is no such file
     "A table's bytes up to its last whole row"
     data = path.read_bytes() if path.exists() else b''
     end = data.rfind(b'\n') + 1
-    while path.suffix == '.csv' and data[:end].count(b'"') % 2: end = data.rfind(b'\n', 0, end - 1) + 1      # inside of quotes
+    # inside of quotes
+    while path.suffix == '.csv' and data[:end].count(b'"') % 2: end = data.rfind(b'\n', 0, end - 1) + 1
     return data[:end]
 
 def text_rows(path:Path)->list: # of dicts: column -> what stands in the file
@@ -242,9 +250,11 @@ def add_row(path:Path, row:dict)->None:
     first = not path.exists() or not path.stat().st_size
     if path.suffix == '.jsonl': line = json.dumps(plain_json(row), allow_nan=False) + '\n'
     else:
-        head = [*row] if first else next(csv.reader(io.StringIO(whole_lines(path).decode('utf-8-sig', 'surrogatepass'), newline='')))
+        head = [*row] if first else next(csv.reader(io.StringIO(whole_lines(path).decode('utf-8-sig', 'surrogatepass'),
+                                                                newline='')))
         if {*head} != {*row}:
-            raise ValueError(f'{path}: a new row does not fit: it differs in {", ".join(sorted({*head} ^ {*row}))}; choose another name')
+            raise ValueError(f'{path}: a new row does not fit: it differs in {", ".join(sorted({*head} ^ {*row}))}; '
+                             f'choose another name')
         out, cells = io.StringIO(newline=''), as_written(row, '.csv')
         odd = any('\r' in v for v in cells.values())
         table = csv.DictWriter(out, head, lineterminator='\n', quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL)
@@ -281,7 +291,8 @@ def check_grid(grid:list, # of points
     "Raise a `ValueError` for points of different keys, and for two that a table could not tell apart"
     seen = {}
     for point in grid:
-        if [*point] != [*grid[0]]: raise ValueError(f'{point}: its keys are not those of the first point, {", ".join(grid[0])}')
+        if [*point] != [*grid[0]]:
+            raise ValueError(f'{point}: its keys are not those of the first point, {", ".join(grid[0])}')
         other = seen.setdefault(tuple(as_written(point, suffix).values()), point)
         if repr(other) != repr(point): raise ValueError(f'{other} and {point} are written alike in a {suffix} file')
 
