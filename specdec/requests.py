@@ -20,8 +20,10 @@ class Usage(Exception):
 @contextmanager
 def checking():
     "A `ValueError`, a `TypeError` or a file that is not there, inside, is the user's mistake"
-    try: yield
-    except (ValueError, TypeError, OSError) as e: raise Usage(str(e)) from e
+    try:
+        yield
+    except (ValueError, TypeError, OSError) as e:
+        raise Usage(str(e)) from e
 
 # %% ../nbs/23_requests.ipynb #files
 def check_files(reads:dict, # option -> path or None
@@ -40,8 +42,10 @@ def same_file(a:Path, # need not be there
               b:Path, # likewise
              )->bool:
     "Do two names lead to one file? Names that differ in case only are taken for one, as on some disks"
-    try: a, b = a.resolve(), b.resolve()
-    except (OSError, RuntimeError) as e: raise ValueError(f'{a} or {b}: this is no place for a file: {e}') from None
+    try:
+        a, b = a.resolve(), b.resolve()
+    except (OSError, RuntimeError) as e:
+        raise ValueError(f'{a} or {b}: this is no place for a file: {e}') from None
     if any(o.exists() and not (o.is_file() or o.is_dir()) for o in (a, b)): return False      # a device takes anything
     if a.exists() and b.exists() and a.samefile(b): return True
     return normalize('NFC', str(a)).casefold() == normalize('NFC', str(b)).casefold()
@@ -69,9 +73,11 @@ def as_backend(backend:str, # --backend, or None
     if backend not in BACKENDS: raise ValueError(f'--backend {backend}: it must be one of {", ".join(BACKENDS)}')
     if alpha is not None and backend != 'dialled':
         raise ValueError(f'--alpha {alpha}: only a dialled pair has an acceptance to choose; add --backend dialled')
-    if backend == 'hf' and not (target and draft): raise ValueError('--backend hf: name both models, with --target and --draft')
+    if backend == 'hf' and not (target and draft):
+        raise ValueError('--backend hf: name both models, with --target and --draft')
     if backend in ('tiny', 'toy') and target not in (None, backend):
-        raise ValueError(f'--target {target}: with --backend {backend} there is nothing to choose; leave it out, or give --backend hf')
+        raise ValueError(f'--target {target}: with --backend {backend} there is nothing to choose; leave it out, or '
+                         f'give --backend hf')
     return backend
 
 def open_models(backend:str, # as for `as_backend`
@@ -117,7 +123,8 @@ def inputs(pair, # models and tokenizer
     found = encode_all(texts, pair.target, pair.tokenizer)
     room = sizes(pair.target)[1] - max(map(len, found))
     if tokens > room: raise ValueError(f'{tokens} new tokens: after these prompts the context has room for {room}')
-    if gamma and gamma >= room: raise ValueError(f'--gamma {gamma}: after these prompts the context has room for drafts of {room - 1}')
+    if gamma and gamma >= room:
+        raise ValueError(f'--gamma {gamma}: after these prompts the context has room for drafts of {room - 1}')
     return found
 
 # %% ../nbs/23_requests.ipynb #options
@@ -175,7 +182,8 @@ def values(text:str, # comma-separated
            option:str, # whose they are
           )->list:
     "The values of an option"
-    try: return [kind(given_text(o.strip())) for o in text.split(',')]
+    try:
+        return [kind(given_text(o.strip())) for o in text.split(',')]
     except (ValueError, typer.BadParameter):
         raise ValueError(f'{option} {text}: give values with commas between them, as in 1,2,4') from None
 
@@ -185,5 +193,6 @@ def length_or_strategy(text:str):
     number = re.fullmatch('[+-]?[0-9]{1,9}', text)
     if number and int(text) < 1: raise Usage(f'--gamma {text}: a draft length is at least 1')
     if number: return int(text)
-    if text not in STRATEGIES: raise Usage(f'--gamma {text}: it is neither a draft length nor one of {", ".join(STRATEGIES)}')
+    if text not in STRATEGIES:
+        raise Usage(f'--gamma {text}: it is neither a draft length nor one of {", ".join(STRATEGIES)}')
     return text

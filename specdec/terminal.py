@@ -15,13 +15,17 @@ from rich.table import Table
 from rich.text import Text
 
 # %% ../nbs/20_terminal.ipynb #terminal-cell
-CONTROL = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]') # also those that turn the direction of a line
+# also those that turn the direction of a line
+CONTROL = re.compile('[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]')
 
 def visible(text:str, # anybody's
             more:str='', # also shown as numbers: "\n\t" for what must stay on a line
            )->str:
     "`text` with its control characters as numbers, except line ends and tabs"
-    def number(found): return f'\\x{ord(found[0]):02x}' if found[0] < '\u0100' else f'\\u{ord(found[0]):04x}'
+    def number(found):
+        "A character as its number"
+        code = ord(found[0])
+        return f'\\x{code:02x}' if code < 256 else f'\\u{code:04x}'
     text = CONTROL.sub(number, text)
     return re.sub(f'[{more}]', number, text) if more else text
 
@@ -51,7 +55,8 @@ def any_encoding():
     shown = warnings.showwarning
     for s, _ in streams: s.reconfigure(errors='backslashreplace')
     warnings.showwarning = lambda message, *args, **kw: print(f'note: {one_line(message)}', file=sys.stderr)
-    try: yield
+    try:
+        yield
     finally:
         warnings.showwarning = shown
         for s, errors in streams: s.reconfigure(errors=errors)
@@ -104,7 +109,8 @@ def some(n:int, # how many
     return f'{n} {thing}' if n == 1 else f'{n} {thing}s'
 
 # %% ../nbs/20_terminal.ipynb #table
-NAMES = dict(baseline='specdec, target alone', speculative='specdec, speculative', hf_baseline='transformers, target alone',
+NAMES = dict(baseline='specdec, target alone', speculative='specdec, speculative',
+             hf_baseline='transformers, target alone',
              hf_assisted='transformers, assisted', hf_assisted_default='transformers, own schedule')
 
 def rates_table(got:dict)->Table: # from `compare`
@@ -112,6 +118,7 @@ def rates_table(got:dict)->Table: # from `compare`
     rate, judged = got['tokens_per_second'], got.get('verdicts', {})
     def times(k, other): return f'{rate[k]/rate[other]:.2f}' if other in rate else ''
     def row(k):
+        "A line of the table"
         low, high = got['range'][k]
         return (NAMES[k], f'{rate[k]:.3g}', f'{low:.3g}-{high:.3g}', times(k, 'baseline'), times(k, 'hf_baseline'),
                 judged.get(k) or '')
@@ -152,17 +159,20 @@ def plan_table(p)->Table: # a `Plan`
     "Costs, acceptance and prediction of each draft length, and what was measured of one"
     got = f'{p.measured:.2f} ({min(p.runs):.2f}-{max(p.runs):.2f})'
     def line(g):
-        digits = (p.costs.c[g], 3), (p.costs.v[g], 2), (p.stats.alpha_by_position[g - 1], 2), (p.predicted[g], 2), (p.iid[g], 2)
-        return g, *(number(*o) for o in digits), got if g == p.tried else ''
+        "Of one draft length"
+        found = p.costs.v[g], p.stats.alpha_by_position[g - 1], p.predicted[g], p.iid[g]
+        return g, number(p.costs.c[g], 3), *(number(o, 2) for o in found), got if g == p.tried else ''
     return table('gamma c v kept predicted i.i.d. measured'.split(), map(line, p.predicted))
 
 def sweep_table(rows:list)->Table: # of `sweep`
     "A line for each point"
     def line(r):
+        "Of one point"
         spread = f"{number(r['speedup_min'], 2)}-{number(r['speedup_max'], 2)}"
         return (r['pair'], f"{r['temperature']:g}", r['rule'], r['gamma'], number(r['tokens_per_second'], 1),
                 number(r['speedup'], 2), spread, number(r['alpha_hat'], 3), number(r['tau'], 2))
-    return table((*'pair temperature rule gamma'.split(), 'tok/s', 'speedup', 'range', 'alpha_hat', 'tau'), map(line, rows))
+    return table((*'pair temperature rule gamma'.split(), 'tok/s', 'speedup', 'range', 'alpha_hat', 'tau'),
+                 map(line, rows))
 
 # %% ../nbs/20_terminal.ipynb #shows
 def show_rates(out, # from `terminal`
