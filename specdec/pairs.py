@@ -43,10 +43,10 @@ def _early_exit(target, layers):
     if layers.isdecimal(): return EarlyExit(target, int(layers))
     raise ValueError(f'draft early_exit:{layers}: say after how many layers, as in early_exit:4')
 
-add_draft('lookup', _bare('lookup', lambda target: PromptLookup()))
-add_draft('early_exit', _early_exit)
-add_draft('int8', _bare('int8', lambda target: quantise(target, 8)))
-add_draft('int4', _bare('int4', lambda target: quantise(target, 4)))
+DRAFTS.setdefault('lookup', _bare('lookup', lambda target: PromptLookup()))
+DRAFTS.setdefault('early_exit', _early_exit)
+DRAFTS.setdefault('int8', _bare('int8', lambda target: quantise(target, 8)))
+DRAFTS.setdefault('int4', _bare('int4', lambda target: quantise(target, 4)))
 
 # %% ../nbs/13_pairs.ipynb #open-pair
 def _split(target:str, draft:str)->tuple: # the two names
