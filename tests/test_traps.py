@@ -48,7 +48,7 @@ MUTANTS = [
      'distributions#processed-test'),
     ('Two prompts',
      'if ids.ndim > 2 or ids.ndim == 2 and len(ids) != 1: raise', 'if False: raise',
-     'decoding#encode-test'),
+     'texts#encode-test'),
     ('The draft has a shorter context',
      'for _ in range(min(gamma, lm.max_length - len(ids) + 1)):', 'for _ in range(gamma):',
      'test_drafts::test_contexts_and_vocabularies_of_other_sizes'),
@@ -69,10 +69,10 @@ MUTANTS = [
      'test_no_float64::test_draws_in_float32_have_the_law_and_no_zeros'),
     ('A test that needs the network',
      'local_files_only=folder or silent', 'local_files_only=folder',
-     'zoo#test-fetch'),
+     'fetching#test-fetch'),
     ('Ten moves of a slider',
      'if self.timer: self.timer.cancel()', 'pass',
-     'widgets#live-test'),
+     'parts#live-test'),
 ]
 
 @pytest.fixture(scope='module')
