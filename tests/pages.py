@@ -1,6 +1,7 @@
 "What a page says about its place in the book: what it assumes, and where it sends the reader."
-import json, re
+import json, posixpath, re
 from pathlib import Path
+import yaml
 
 ASSUMES = re.compile(r'(?:^|(?<=[.!] ))(?:It )?(?:\*\*)?[Aa]ssumes(?:\*\*)?\s\S', re.M)
 HERE = r'\b(?:Next|go next|try next):|\*\*Next\*\* is|^## (?:Where to go next|Next)$'        # what begins a Next ...
@@ -22,3 +23,14 @@ def faults(text, folder):
     if not targets(text): yield 'it says nowhere, with a link, what comes next'
     for link in targets(text):
         if not (Path(folder)/link).is_file(): yield f'Next leads to {link}, which is not there'
+
+def order(root):
+    "The pages in the order of the sidebar, which is that of the pager at the foot of each page"
+    entries = yaml.safe_load((Path(root)/'_quarto.yml').read_text(encoding='utf-8'))['website']['sidebar']['contents']
+    return [page for section in entries for page in section['contents']]
+
+def strays(pages, texts):
+    "Pages whose first Next is not the page that the pager shows: page, what it says, what comes"
+    for page, follows in zip(pages, pages[1:]):
+        said = [posixpath.normpath(posixpath.join(posixpath.dirname(page), link)) for link in targets(texts[page])]
+        if said[:1] != [follows]: yield page, said[:1], follows

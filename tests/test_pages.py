@@ -25,3 +25,9 @@ def test_a_page_that_does_not_is_found(tmp_path, text, fault):
 def test_next_leads_to_every_link_of_its_paragraph():
     more = '\n\n## Next\n\nOne: [d](../d.ipynb), [e](e.ipynb#part).\n\n[f](f.ipynb)'
     assert pages.targets(GOOD + more) == ['c.ipynb', '../d.ipynb', 'e.ipynb']
+
+@pytest.mark.parametrize('said, strays', [
+    ('b.ipynb', []), ('c.ipynb', [('a/a.ipynb', ['a/c.ipynb'], 'a/b.ipynb')]), ('', [('a/a.ipynb', [], 'a/b.ipynb')])])
+def test_a_next_that_strays_is_found(said, strays):
+    texts = {'a/a.ipynb': f'Next: [x]({said})', 'a/b.ipynb': 'Next: [c](c.ipynb)', 'a/c.ipynb': ''}
+    assert [*pages.strays([*texts], texts)] == strays
