@@ -1,8 +1,9 @@
 """Build the docs site into `doc_path`: nbdev prepares the pages in _proc, then Quarto renders them where it is installed, else smalldocs.
 
     python tools/build_docs.py [--smalldocs]        # --smalldocs: even where Quarto is installed"""
-import json, re, shutil, subprocess, sys, warnings
+import ast, json, re, shutil, subprocess, sys, warnings
 from pathlib import Path
+import nbdev.processors
 from nbdev.config import get_config
 from nbdev.quarto import refresh_quarto_yml
 from nbdev.serve import proc_nbs
@@ -43,19 +44,75 @@ def localise(proc, base):
     yml = proc/'_quarto.yml'
     yml.write_text(re.sub(r'[\w-]+\.ipynb', lambda m: names.get(m[0], m[0]), yml.read_text(encoding='utf-8')), encoding='utf-8')
 
+EXPORTED = {'export', 'exports', 'exporti'}
+
+def only_imports(source):
+    "Does a cell hold imports and nothing else?"
+    try: tree = ast.parse(source)
+    except SyntaxError: return False
+    return bool(tree.body) and all(isinstance(o, (ast.Import, ast.ImportFrom)) for o in tree.body)
+
+def fold_source(cell):
+    "What is exported is folded; imports, which a reader needs to run a page, are open"
+    if cell.cell_type != 'code' or not cell.directives_.keys() & EXPORTED or only_imports(cell.source): return
+    cell.source = f'#| code-fold: true\n#| code-summary: "Source"\n{cell.source}'
+
+class after_docs(nbdev.processors.Processor):
+    "An exported cell stands after the entries of what it defines"
+    def begin(self):
+        cells = self.nb.cells
+        for cell in [c for c in cells if c.cell_type == 'code' and c.directives_.keys() & EXPORTED]:
+            at = next(i for i, c in enumerate(cells) if c is cell)
+            end = at + 1
+            while end < len(cells) and getattr(cells[end], 'has_sd', 0): end += 1
+            cells[at:end] = [*cells[at + 1:end], cell]
+
+def show_source():
+    "Pages with all exported source, folded: nbdev would drop what is exported without an entry, imports too"
+    nbdev.processors._hide_dirs = {'hide', 'default_exp'}
+    nbdev.processors.add_fold, nbdev.processors.mv_exports = fold_source, after_docs
+
+def classes_as_classes(proc):
+    "The entry of a class says `class`, and nothing of arguments that it does not take"
+    for p in proc.rglob('*.ipynb'):
+        nb = json.loads(p.read_text(encoding='utf-8'))
+        known = set(re.findall(r'^class (\w+)', '\n'.join(''.join(c['source']) for c in nb['cells'] if c['cell_type'] == 'code'), re.M))
+        for c in nb['cells']:
+            shown = re.search(r'^show_doc\((\w+)\)', ''.join(c['source']), re.M)
+            if not shown or shown[1] not in known: continue
+            for o in c.get('outputs', []):
+                text = ''.join(o.get('data', {}).get('text/markdown', ''))
+                text = re.sub(rf'^def {shown[1]}\(\s*\*args, \*\*kwargs\s*\):', f'class {shown[1]}:', text, flags=re.M)
+                if text: o['data']['text/markdown'] = re.sub(rf'^def {shown[1]}\(', f'class {shown[1]}(', text, flags=re.M)
+        p.write_text(json.dumps(nb), encoding='utf-8')
+
+KATEX = Path(__file__).parent/'katex'
+REMOTE = re.compile(r'https://cdn\.jsdelivr\.net/npm/katex@[\d.]+/dist/(?:contrib/)?')
+
+def offline_mathematics(site):
+    "Pages take KaTeX from beside them, so that formulas are typeset without a network"
+    shutil.copytree(KATEX, site/'site_libs'/'katex', dirs_exist_ok=True)
+    for page in site.rglob('*.html'):
+        text = page.read_text(encoding='utf-8')
+        up = '../'*(len(page.relative_to(site).parts) - 1)
+        page.write_text(REMOTE.sub(f'{up}site_libs/katex/', text), encoding='utf-8')
+
 def build(quarto=None):
     "Render every notebook; the old site is replaced only when the new one is whole"
     cfg = get_config(); proc = cfg.config_path/'_proc'
     shutil.rmtree(proc, ignore_errors=True)
     refresh_quarto_yml()
     warnings.filterwarnings('ignore', message='Unknown section')                 # of docstrings that come from matplotlib
+    show_source()
     proc_nbs(cfg.nbs_path, force=True, n_workers=0)
     plain_code(proc)
+    classes_as_classes(proc)
     if quarto: cmd = [quarto, 'render', str(proc), '--no-cache']
     else:
         localise(proc, f"{cfg.doc_host}{cfg.doc_baseurl}".rstrip('/') + '/')
         cmd = [sys.executable, '-m', 'smalldocs.cli', 'render', str(proc), '--strict']
     subprocess.run(cmd, check=True)
+    offline_mathematics(proc/cfg.doc_path.name)
     shutil.rmtree(cfg.doc_path, ignore_errors=True)
     shutil.move(proc/cfg.doc_path.name, cfg.doc_path)
     return cfg.doc_path
