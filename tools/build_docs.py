@@ -89,13 +89,17 @@ def classes_as_classes(proc):
 KATEX = Path(__file__).parent/'katex'
 REMOTE = re.compile(r'https://cdn\.jsdelivr\.net/npm/katex@[\d.]+/dist/(?:contrib/)?')
 
-def offline_mathematics(site):
-    "Pages take KaTeX from beside them, so that formulas are typeset without a network"
+def offline(site):
+    "Pages ask for nothing from outside: KaTeX stands beside them, so that formulas are typeset without a network"
     shutil.copytree(KATEX, site/'site_libs'/'katex', dirs_exist_ok=True)
     for page in site.rglob('*.html'):
         text = page.read_text(encoding='utf-8')
         up = '../'*(len(page.relative_to(site).parts) - 1)
         page.write_text(REMOTE.sub(f'{up}site_libs/katex/', text), encoding='utf-8')
+    for style in site.rglob('*.css'): # fonts of the theme come from outside too; the system's do
+        text = style.read_text(encoding='utf-8')
+        found = re.sub(r'@import url\(["\']?https?:[^)]*\);?', '', text)
+        if found != text: style.write_text(found, encoding='utf-8')
 
 def build(quarto=None):
     "Render every notebook; the old site is replaced only when the new one is whole"
@@ -107,12 +111,12 @@ def build(quarto=None):
     proc_nbs(cfg.nbs_path, force=True, n_workers=0)
     plain_code(proc)
     classes_as_classes(proc)
-    if quarto: cmd = [quarto, 'render', str(proc), '--no-cache']
+    if quarto: cmd = [quarto, 'render', str(proc), '--no-cache', '-M', 'html-math-method:katex']
     else:
         localise(proc, f"{cfg.doc_host}{cfg.doc_baseurl}".rstrip('/') + '/')
         cmd = [sys.executable, '-m', 'smalldocs.cli', 'render', str(proc), '--strict']
     subprocess.run(cmd, check=True)
-    offline_mathematics(proc/cfg.doc_path.name)
+    offline(proc/cfg.doc_path.name)
     shutil.rmtree(cfg.doc_path, ignore_errors=True)
     shutil.move(proc/cfg.doc_path.name, cfg.doc_path)
     return cfg.doc_path
