@@ -34,7 +34,7 @@ def _outcome(args:list)->tuple: # exit code, what to say
     except KeyboardInterrupt:
         return 130, 'stopped'
     except (ValueError, OSError, RuntimeError, MemoryError) as e:
-        from specdec.bench import BadInput
+        from specdec.files import BadInput
         if isinstance(e, MemoryError) or _MEMORY.search(str(e)):
             return 1, 'there is no room in memory: take fewer or shorter texts, a smaller model, or --dtype bfloat16'
         return 2 if isinstance(e, BadInput) else 1, e
@@ -57,7 +57,7 @@ def save(path:Path, # .json, or None
          got:dict, # results
         )->None:
     "Write the results as JSON, with null for NaN and infinity"
-    from specdec.bench import plain_json
+    from specdec.tables import plain_json
     if path: path.write_text(json.dumps(plain_json(got), indent=1) + '\n', encoding='utf-8')
 
 # %% ../nbs/24_cli.ipynb #demo
@@ -120,7 +120,7 @@ def bench(context:typer.Context,
             raise Usage(f'{", ".join(idle)}: with --config only --force and --json have an effect; set it in {config}')
         return run_config(out, err, config, force, json)
     with checking():
-        from specdec.bench import compare
+        from specdec.comparing import compare
         if force:
             raise ValueError('--force: it belongs to --config; without one nothing is overwritten but the file of '
                              '--json')
@@ -157,7 +157,9 @@ def run_config(out, # from `terminal`: for results
               )->None:
     "Run a configuration file and show what it gave"
     with checking():
-        from specdec.bench import by_category, check_output, load_config, load_models, quiet_prompts, run_bench
+        from specdec.bench import by_category, load_models, run_bench
+        from specdec.files import check_output, quiet_prompts
+        from specdec.settings import load_config
         settings = load_config(config)
         output = Path(settings.output)
         reads = {'the configuration': config, 'data': settings.data, **folders(settings.target_model, settings.drafts)}
@@ -235,7 +237,7 @@ def measure_points(err, # from `terminal`
                    measure, # `Sweep.measure`
                   )->tuple: # rows; how many of them were there before
     "Fill the table, with progress"
-    from specdec.planning import fill
+    from specdec.tables import fill
     there = []
     with progress(err) as told:
         told('measuring', 0, len(points))
@@ -263,7 +265,7 @@ def sweep(gamma:Gammas='1,2,3,4,6,8', temperature:Temperatures='0', rule:Rules='
     "Every combination against plain decoding, into a table and a figure; started again, it goes on where it stopped."
     out, err = terminal(), terminal(stderr=True)
     with checking():
-        from specdec.planning import open_table
+        from specdec.tables import open_table
         from specdec.sweeping import Sweep, save_figure
         names = [name for o in values(pair, str, '--pair') for name in o.split('+')]
         figure = check_sweep(output, figure, force, {'--data': data, **folders(*names)})

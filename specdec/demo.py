@@ -55,7 +55,7 @@ def time_texts(out, # from `terminal`: for results
                seed:int, # of sampled runs
               )->dict: # from `compare`
     "The table, the machine, and what the numbers are made of"
-    from specdec.bench import compare
+    from specdec.comparing import compare
     with progress(err) as told: got = compare(pair, inputs, gamma, tokens, temperature, runs, seed, progress=told)
     texts = some(len(inputs), 'held-out prompt' if len(inputs) > 1 else 'prompt')
     write(out, f'{texts} x {tokens} new tokens, temperature {temperature:g}, median of {some(runs, "interleaved run")}',

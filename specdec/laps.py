@@ -15,8 +15,11 @@ from statistics import median
 import torch
 from torch import Tensor
 from transformers import StoppingCriteria
-from .bench import Clock, can_assist, cpu_seconds, disturbances, gain, hf_generate
-from .bench import interleave, merged, pass_costs, run_rates
+from .comparing import can_assist, gain, hf_generate
+from .machine import cpu_seconds, disturbances
+from .timing import Clock
+from .comparing import median_costs, pass_costs
+from .timing import interleave, run_rates
 from .control import Never
 from .decoding import stream
 from .figures import plot_budget, plot_speedup
@@ -185,7 +188,7 @@ def measure(pair:Pair,
     rates = {g: run_rates(seconds[g], sum(len(o.tokens) for o in laps[g])) for g in laps}
     disturbed = disturbances({f'γ = {g}': o for g, o in rates.items()}, since, device=pair.target.device)
     alpha = pooled(lap for g in gammas for lap in laps[g]).alpha_hat
-    return {g: gain(rates[g], rates[0])[0] for g in gammas}, merged([*map(price, inputs)]), alpha, disturbed
+    return {g: gain(rates[g], rates[0])[0] for g in gammas}, median_costs([*map(price, inputs)]), alpha, disturbed
 
 # %% ../nbs/28_laps.ipynb #export-speedup
 class SpeedupExplorer(Lab):
@@ -216,5 +219,5 @@ class SpeedupExplorer(Lab):
         self.alpha.value, self.c.value, self.v.value = alpha, median(costs.c.values()), median(costs.v.values())
         self.view.later()
         best = max(self.measured, key=self.measured.get)
-        return (f'{html.escape(plain(pair.name))} on {pair.target.device.type}: α̂ {alpha:.2f}, plain {1/costs.plain:.0f} tokens/s, '
+        return (f'{html.escape(plain(pair.name))} on {pair.target.device.type}: α̂ {alpha:.2f}, plain {1/(costs.seconds*costs.round(0)):.0f} tokens/s, '
                 f'best measured γ = {best}, speedup {self.measured[best]:.2f}{beside(disturbed)}')

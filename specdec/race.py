@@ -13,7 +13,8 @@ from time import monotonic
 import ipywidgets as W, torch
 from huggingface_hub import try_to_load_from_cache
 from torch import Tensor
-from .bench import cpu_seconds, disturbances, gain
+from .comparing import gain
+from .machine import cpu_seconds, disturbances
 from .learning import STRATEGIES
 from .decoding import lossless_report
 from .figures import lane_colours, plot_race

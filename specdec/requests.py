@@ -30,7 +30,7 @@ def check_files(reads:dict, # option -> path or None
                 writes:dict, # likewise
                )->None:
     "Raise a `ValueError` for an output that is an input, or two outputs in one file, or one that cannot be written"
-    from specdec.bench import check_writable
+    from specdec.files import check_writable
     reads, writes = ({k: Path(v) for k, v in o.items() if v is not None} for o in (reads, writes))
     for i, (name, path) in enumerate(writes.items()):
         taken = [f'{other} is read from there' for other, source in reads.items() if among(path, source)]
@@ -103,7 +103,7 @@ def read_texts(prompt:str, # --prompt, or None
                data:Path, # --data, or None
               )->list: # texts; None: neither was given
     "The texts that the options name"
-    from specdec.bench import read_prompts
+    from specdec.files import read_prompts
     if prompt is not None and data is not None: raise ValueError('give --prompt or --data, not both')
     if data is not None: return [p.text for p in read_prompts(data)]
     return None if prompt is None else [prompt]

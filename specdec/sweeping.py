@@ -11,12 +11,15 @@ from hashlib import sha1
 from itertools import cycle, product
 from pathlib import Path
 from statistics import median
-from .bench import Clock, cpu_seconds, disturbances, environment, gain, identity, interleave
+from .comparing import gain
+from .machine import cpu_seconds, disturbances, environment, identity
+from .timing import Clock, interleave
 from .learning import STRATEGIES, named_controller
 from .distributions import check_sampling, check_seed
 from .figures import GREY, SERIES, Plot, canvas, label, legend
 from .pairs import open_pair
-from .planning import fill, two_rates, two_ways
+from .planning import two_rates, two_ways
+from .tables import fill
 from .rounds import pooled
 from .texts import encode_all, sizes
 from .verification import as_rule, check_rule

@@ -2,7 +2,9 @@
 import json, subprocess, sys, time
 from pathlib import Path
 import pytest, yaml
-from specdec.bench import BenchConfig, by_category, load_config, read_prompts, read_results, run_bench
+from specdec.bench import by_category, read_results, run_bench
+from specdec.files import read_prompts
+from specdec.settings import BenchConfig, load_config
 from specdec.learning import STRATEGIES
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,9 +1,12 @@
 "What a benchmark writes: the verdict of each line, ends, one-time work outside of the clock, progress, a machine that is not idle."
-import copy, subprocess, sys
+import copy, os, subprocess, sys, time
 import pytest, torch
 import specdec
 from specdec import autoregressive, bench, load_pair, models
-from specdec.bench import BadInput, by_category, compare, disturbances, fingerprint, gain, hf_generate, read_results, revision, run_bench
+from specdec.bench import by_category, read_results, run_bench
+from specdec.comparing import compare, gain, hf_generate
+from specdec.files import BadInput
+from specdec.machine import disturbances, fingerprint, revision
 from specdec.zoo import Pair, byte_tokenizer, random_gpt2
 
 SHAPE = dict(vocab_size=256, n_layer=1, n_head=2, n_embd=32, n_positions=64, bos_token_id=None, eos_token_id=None, initializer_range=.5)
@@ -104,13 +107,13 @@ def test_a_busy_machine_is_named(run, monkeypatch):
 
 def test_another_program_at_work_is_seen():
     "A loop beside us, as many as there are cores: seen within a second, where the load of the last minute has hardly moved"
-    cores = bench.os.cpu_count()
+    cores = os.cpu_count()
     busy = [subprocess.Popen([sys.executable, '-c', 'while True: pass']) for _ in range(cores + 1)]
     try:
         since = bench.cpu_seconds()
         if since is None: pytest.skip('this system does not tell')
-        end = bench.time.perf_counter() + 1.5
-        while bench.time.perf_counter() < end: bench.time.sleep(.1)
+        end = time.perf_counter() + 1.5
+        while time.perf_counter() < end: time.sleep(.1)
         said = disturbances({}, since, load=0.)
     finally:
         for p in busy: p.kill(); p.wait()

@@ -1,6 +1,6 @@
 "A controller that reads a clock reads the device's, wherever it was made; and the cost model may choose 0 wherever it is offered."
 import pytest, torch
-from specdec import bench, control, generate, planning
+from specdec import comparing, control, generate, planning, timing
 from specdec.control import as_controller
 from specdec.learning import STRATEGIES, Bandit, CostModel, named_controller
 from specdec.settings import make_controller
@@ -32,7 +32,7 @@ def test_generate_tells_the_device(name, waits):
 def test_every_way_to_a_controller(name, waits):
     pair, ids = Pair(TARGET, DRAFT, None, 'x'), torch.tensor([1, 2, 3])
     made = make_controller(dict(strategy=name, gamma_min=1, gamma_max=4))
-    ways = [lambda: generate(TARGET, DRAFT, ids, 12, made), lambda: bench.timed(TARGET, DRAFT, ids, 12, made), lambda: bench.pass_costs(TARGET, DRAFT, ids, (made,), max_new_tokens=12),
+    ways = [lambda: generate(TARGET, DRAFT, ids, 12, made), lambda: timing.timed(TARGET, DRAFT, ids, 12, made), lambda: comparing.pass_costs(TARGET, DRAFT, ids, (made,), max_new_tokens=12),
             lambda: planning.against_plain(pair, [ids], name, max_new_tokens=12, runs=1), lambda: generate(TARGET, DRAFT, ids, 12, named_controller(name))]
     for i, way in enumerate(ways):
         waits.clear(); way()

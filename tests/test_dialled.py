@@ -1,7 +1,7 @@
 "Dialled pairs in the loops: acceptance is that of the coins, and every loop writes the same text."
 import pytest, torch
 from specdec import autoregressive, generate
-from specdec.bench import hf_generate
+from specdec.comparing import hf_generate
 from specdec.zoo import dialled_pair
 
 FEW = dict(vocab_size=300, n_positions=200, n_embd=32, n_head=2)

@@ -4,11 +4,13 @@ from pathlib import Path
 import pytest, torch, yaml
 from transformers import AutoModelForCausalLM
 from specdec import autoregressive, cli, generate, load_pair, speculative, stream
-from specdec.bench import as_config, check_writable, load_models, read_results, run_bench
+from specdec.bench import load_models, read_results, run_bench
+from specdec.files import check_writable
+from specdec.settings import as_config
 from specdec.decoding import DraftFailed
 from specdec.drafting import Composite, ModelDraft, PromptLookup
 from specdec.models import HFModel
-from specdec.planning import read_rows
+from specdec.tables import read_rows
 from specdec.zoo import byte_tokenizer, random_gpt2
 
 EXE = Path(sys.executable).with_name('specdec')

@@ -6,7 +6,8 @@ from inspect import signature
 import pytest, yaml
 from hypothesis import event, example, given, strategies as st
 from specdec import bench, cli
-from specdec.bench import BenchConfig, Prompt, load_config, read_prompts
+from specdec.files import Prompt, read_prompts
+from specdec.settings import BenchConfig, load_config
 from specdec.learning import STRATEGIES
 
 @pytest.fixture(scope='module')

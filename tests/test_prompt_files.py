@@ -1,7 +1,8 @@
 "Files of prompts: every kind, every way in which an entry can be none, and turns that are not asked."
 import json, warnings
 import pytest
-from specdec.bench import BadInput, Prompt, as_prompt, read_prompts, run_bench
+from specdec.bench import run_bench
+from specdec.files import BadInput, Prompt, as_prompt, read_prompts
 from specdec.zoo import load_pair
 
 QUESTION = dict(question_id=81, category='writing', turns=['Compose a post.', 'Now shorter.'])

@@ -2,7 +2,7 @@
 import time
 from types import SimpleNamespace
 import ipywidgets, matplotlib.figure, pytest, torch, traitlets
-from specdec import bench, laps, load_pair, race
+from specdec import comparing, laps, load_pair, race, timing
 from specdec.laps import PROMPT, Lap, SpeedupExplorer, lanes, middle, timed_laps
 from specdec.models import as_cached
 from specdec.parts import MACHINE, Job, fault, table
@@ -116,11 +116,11 @@ def test_the_race_is_what_the_benchmark_says(pair, prompt, temperature):
     def clock(): return sum(passes)
     slow = Pair(Ticking(pair.target, passes, 1.), Ticking(pair.draft, passes, .125), pair.tokenizer, 'ticking')
     timed = timed_laps(slow, prompt, lanes(slow, prompt, 4, temperature, seed=3), 40, 3, clock)
-    methods = {k: bench.ways(slow, 4, 40, temperature, seed=3)[k] for k in ('baseline', 'speculative')}
-    seconds, texts = bench.interleave(methods, [prompt], 3, clock=clock)
+    methods = {k: comparing.loops(slow, 4, 40, temperature, seed=3)[k] for k in ('baseline', 'speculative')}
+    seconds, texts = timing.interleave(methods, [prompt], 3, clock=clock)
     for ours, theirs in zip(('target alone', 'speculative'), methods):
         assert timed[ours][0].tokens == texts[theirs][0].tokens.tolist()
-        assert middle(timed[ours]).rate == bench.tokens_per_second(seconds[theirs], 40)
+        assert middle(timed[ours]).rate == middle(timing.run_rates(seconds[theirs], 40))
     alone, fast = (middle(o).rate for o in timed.values())
     assert alone == 1 < fast
 

@@ -2,7 +2,7 @@
 import copy
 import pytest, torch
 from specdec import autoregressive
-from specdec.bench import can_assist, compare, hf_generate, ways
+from specdec.comparing import can_assist, compare, hf_generate, loops
 from specdec.zoo import Pair, byte_tokenizer, random_gpt2
 
 IDS = torch.tensor([1, 2, 3])
@@ -81,7 +81,7 @@ def test_every_way_has_its_verdict():
     pair = Pair(with_setting(model(1), 'repetition_penalty'), with_setting(model(2), 'eos_token_id'), byte_tokenizer(), 'x')
     for T in (0., 1.):
         got = compare(pair, [IDS], 2, 12, T, runs=1)
-        assert got['verdicts'] == dict.fromkeys(ways(pair, 2, 12), 'exact') and len(got['verdicts']) == 5
+        assert got['verdicts'] == dict.fromkeys(loops(pair, 2, 12), 'exact') and len(got['verdicts']) == 5
     steered, old = copy.deepcopy(model(1)), model(1).forward
     calls = []
     def drifting(*a, **kw):

@@ -2,7 +2,9 @@
 import os
 from pathlib import Path
 import pytest
-from specdec.bench import BadInput, BenchConfig, FileIsThere, NoFile, check_output, check_writable, load_config, run_bench
+from specdec.bench import run_bench
+from specdec.files import BadInput, FileIsThere, NoFile, check_output, check_writable
+from specdec.settings import BenchConfig, load_config
 
 BASE = 'method: baseline\ntarget_model: tiny\nprompt: "def "\n'
 

@@ -2,9 +2,9 @@
 import inspect, textwrap
 from dataclasses import replace
 import pytest, torch
-from specdec import autoregressive, bench, generate, planning, stream
+from specdec import autoregressive, bench, comparing, generate, planning, stream, sweeping
 from specdec.huggingface import speculative
-from specdec.rounds import Round, Stats
+from specdec.rounds import Round, Stats, pooled
 from specdec.zoo import Pair, random_gpt2
 
 SHAPE = dict(vocab_size=97, n_layer=1, n_head=2, n_embd=32, n_positions=64, bos_token_id=None, eos_token_id=None, initializer_range=.5)
@@ -16,7 +16,7 @@ def run(rule, **kw): return generate(TARGET, DRAFT, [1, 2, 3], 8, temperature=1.
 def test_lossless_is_known_wherever_rounds_are_counted(rule, lossless):
     out = run(rule)
     rounds = list(stream(TARGET, DRAFT, [1, 2, 3], 8, temperature=1., rule=rule, seed=0))
-    assert [s.lossless for s in (out.stats, Stats.of(rounds), bench.pooled([out]), bench.pooled([run('token'), out]))] == [lossless]*4
+    assert [s.lossless for s in (out.stats, Stats.of(rounds), pooled([out]), pooled([run('token'), out]))] == [lossless]*4
     call = speculative(DRAFT, rule=rule, seed=0)
     TARGET.generate(torch.tensor([[1, 2, 3]]), custom_generate=call, max_new_tokens=8, do_sample=True, top_k=0, pad_token_id=0)
     assert call.last.stats.lossless is lossless
@@ -25,8 +25,8 @@ def test_lossless_is_known_wherever_rounds_are_counted(rule, lossless):
 def test_lossless_is_known_in_plans_comparisons_and_sweeps(rule, lossless):
     pair, inputs = Pair(TARGET, DRAFT, None, 'x'), [torch.tensor([1, 2, 3])]
     assert planning.plan(pair, inputs, (1, 2), 8, 1., runs=1, rule=rule).stats.lossless is lossless
-    assert bench.compare(pair, inputs, 2, 8, 1., runs=1, rule=rule)['lossless'] is lossless
-    assert planning.against_plain(pair, inputs, 2, 1., rule, 8, runs=1)['lossless'] is lossless
+    assert comparing.compare(pair, inputs, 2, 8, 1., runs=1, rule=rule)['lossless'] is lossless
+    assert sweeping.against_plain(pair, inputs, 2, 1., rule, 8, runs=1)['lossless'] is lossless
 
 def test_nobody_said_is_no_yes():
     bare = [replace(r, lossless=None) for r in run('ada').rounds]

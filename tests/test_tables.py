@@ -2,7 +2,7 @@
 import json, math
 import pytest, torch
 from specdec import cli, sweeping
-from specdec.planning import add_row, fill, read_rows
+from specdec.tables import add_row, fill, read_rows
 from specdec.sweeping import points, sweep
 from specdec.zoo import Pair, byte_tokenizer, random_gpt2
 

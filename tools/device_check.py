@@ -13,7 +13,9 @@ from statistics import median
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from specdec import autoregressive, generate, load_pair, stream
-from specdec.bench import Clock, environment, hf_generate, interleave, new_tokens
+from specdec.comparing import hf_generate, new_tokens
+from specdec.machine import environment
+from specdec.timing import Clock, interleave
 from specdec.decoding import lossless_report
 from specdec.distributions import probs
 from specdec.models import GraphedGPT2, StaticGPT2, as_cached
