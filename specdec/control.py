@@ -222,7 +222,7 @@ class Confidence(Stopping):
 
 # %% ../nbs/14_control.ipynb #adaedl
 class AdaEDL(Stopping):
-    "Stops when a lower bound on acceptance, from the entropy, is below a threshold that follows the text (arXiv 2410.18351)"
+    "Stops when a lower bound on acceptance, from the entropy, is below a threshold that follows the text"
     def __init__(self, gamma:int=None, # longest draft now; None: gamma_max
                  gamma_min:int=1, gamma_max:int=12,
                  threshold:float=.2, # lambda, at first

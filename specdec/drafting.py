@@ -148,7 +148,7 @@ class Bigram(ModelDraft):
 
 # %% ../nbs/11_drafting.ipynb #lookup
 class PromptLookup:
-    "Proposes what followed the last tokens of the text where they stood before: the longest match, of equal ones the last"
+    "Proposes what followed the last tokens of the text where they stood before: the longest match, then the last"
     stateless = True
     def __init__(self, vocab_size:int=None, # of the target; None: `as_drafter` tells it
                  max_ngram:int=3, # most tokens to match
@@ -244,10 +244,10 @@ def stack_of(model:PreTrainedModel)->tuple: # its path, the `ModuleList`
     "The list of a model's layers"
     if not isinstance(model, PreTrainedModel):
         raise TypeError(f'{type(model).__name__}: give the transformers model itself')
-    n, name = model.config.get_text_config().num_hidden_layers, type(model).__name__
+    n = model.config.get_text_config().num_hidden_layers
     for path, m in model.named_modules():
         if isinstance(m, nn.ModuleList) and len(m) == n: return path, m
-    raise ValueError(f'{name}: no list of its {n} layers was found; give a model that keeps them in one ModuleList')
+    raise ValueError(f'{type(model).__name__}: no ModuleList of its {n} layers was found')
 
 def replaced(module:nn.Module, path:str, new:nn.Module)->nn.Module:
     "`module` with `new` at `path`: shells on the way are copied, all else is shared"

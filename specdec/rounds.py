@@ -79,7 +79,8 @@ def note(rnd:Round, # what happened
     def rounded(row): return [float(f'{o:.3g}') for o in row[:len(x)]]
     x, y = ([decode([t]) for t in ids.tolist()] for ids in (rnd.x, rnd.tokens[rnd.n:]))
     if text is None: text = next(written([rnd], decode))[1]
-    return dict(x=x, n=rnd.n, tested=rnd.tested, closing=rnd.closing, y=''.join(y), text=text, p=rounded(p), q=rounded(q))
+    return dict(x=x, n=rnd.n, tested=rnd.tested, closing=rnd.closing, y=''.join(y), text=text, p=rounded(p),
+                q=rounded(q))
 
 # %% ../nbs/04_rounds.ipynb #export-counts
 def ratio(a, b)->float:
