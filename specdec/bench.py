@@ -21,7 +21,7 @@ from .decoding import autoregressive, generate, lossless_report
 from .drafting import as_drafter
 from .files import BadInput, Prompt, check_output, quiet_prompts, read_prompts
 from .machine import cpu_seconds, disturbances, environment, identity, uneven
-from .models import as_cached
+from .written_out import as_cached
 from .pairs import open_pair
 from .rounds import acceptance, all_lossless, ratio
 from .settings import BenchConfig, as_config, make_controller

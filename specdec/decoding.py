@@ -13,7 +13,8 @@ from torch import Tensor
 from .control import Never, as_controller, next_length
 from .distributions import Processors, Sampler, check_sampling, check_seed, is_sick, new_generator
 from .drafting import NoDraft, as_drafter
-from .models import CachedLM, as_cached
+from .models import CachedLM
+from .written_out import as_cached
 from .rounds import Round, Stats
 from .texts import Lease, encode, end_tokens, finish_reason
 from .verification import as_rule, check_rule, judge

@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from .distributions import Sampler, one_hot
 from .theory import as_range, as_real, as_whole, shown
-from .models import CachedLM, HFModel, StaticGPT2, as_cached, is_plain_gpt2, weights_of
+from .layout import weights_of
+from .models import CachedLM, HFModel
+from .written_out import StaticGPT2, as_cached, is_written_out
 
 # %% ../nbs/11_drafting.ipynb #drafter
 @runtime_checkable
@@ -263,7 +265,7 @@ def first_layers(model:PreTrainedModel, # is not changed
     path, stack = stack_of(model)
     said = f'{type(model).__name__} has {len(stack)}; give a number in 1..{len(stack)}'
     layers = as_whole('layers', layers, 1, len(stack), said)
-    if is_plain_gpt2(model): return StaticGPT2(weights_of(model).first(layers))
+    if is_written_out(model): return StaticGPT2(weights_of(model).first(layers))
     return HFModel(replaced(model, path, stack[:layers]))
 
 # %% ../nbs/11_drafting.ipynb #early-exit-class

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import SynthIDTextWatermarkLogitsProcessor, UnbatchedClassifierFreeGuidanceLogitsProcessor
 from transformers.generation import GenerateDecoderOnlyOutput, GenerationMixin, StopStringCriteria
 from .decoding import Generation, end_tokens, finish_reason, stream
-from .models import as_cached
+from .written_out import as_cached
 from .rounds import pieces, Round, Stats
 
 # %% ../nbs/17_huggingface.ipynb #cut

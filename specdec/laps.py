@@ -24,7 +24,7 @@ from .control import Never
 from .decoding import stream
 from .figures import plot_budget, plot_speedup
 from .markup import HTML, plain
-from .models import as_cached
+from .written_out import as_cached
 from .parts import Job, Lab, Live, beside, dial, number, picture, row, shown
 from .rounds import pieces, pooled
 from .texts import encode

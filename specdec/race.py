@@ -20,7 +20,7 @@ from .decoding import lossless_report
 from .figures import lane_colours, plot_race
 from .laps import PROMPT, Lap, lanes, middle, timed_laps
 from .markup import HTML, plain
-from .models import as_cached
+from .written_out import as_cached
 from .pairs import open_pair
 from .parts import MACHINE, Job, beside, choice, dial, field, number, picture, row, shown
 from .rounds import Stats

@@ -12,7 +12,8 @@ from weakref import finalize
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
-from .models import CachedLM, as_cached, context_of, vocabulary_of
+from .models import CachedLM, context_of, vocabulary_of
+from .written_out import as_cached
 
 # %% ../nbs/15_texts.ipynb #text-ids
 def _text_ids(text:str, tokenizer)->list: # token ids

@@ -15,7 +15,7 @@ from torch import Tensor
 from .control import Never, as_controller, device_wait
 from .decoding import generate
 from .drafting import as_drafter
-from .models import as_cached
+from .written_out import as_cached
 
 # %% ../nbs/18_timing.ipynb #clock
 class Clock:

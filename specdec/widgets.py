@@ -15,7 +15,7 @@ from .distributions import new_generator, overlap, probs, tv
 from .explorables import Noted
 from .figures import fates, likeliest, plot_overlap, vectors
 from .markup import HTML, running, token, visible
-from .models import as_cached
+from .written_out import as_cached
 from .parts import Job, Lab, Live, choice, dial, field, number, picture, row, shown, table
 from .rounds import note, written
 from .texts import encode

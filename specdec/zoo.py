@@ -20,7 +20,8 @@ from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, PreT
 from transformers.utils import logging
 from .distributions import new_generator
 from .fetching import check_draft, check_name, fetch, fetch_tokenizer
-from .models import CachedLM, as_cached
+from .models import CachedLM
+from .written_out import as_cached
 
 # %% ../nbs/10_zoo.ipynb #pair
 @dataclass(frozen=True, eq=False)

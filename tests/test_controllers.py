@@ -4,7 +4,7 @@ import pytest, torch
 from specdec.control import AIMD, AdaEDL, Confidence, Entropy, Fixed, Heuristic, JSD
 from specdec.learning import STRATEGIES, Bandit, CostModel
 from specdec.decoding import autoregressive, generate
-from specdec.models import as_cached
+from specdec.written_out import as_cached
 from specdec.zoo import random_gpt2
 
 class Ticks:

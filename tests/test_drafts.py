@@ -5,7 +5,7 @@ from specdec import autoregressive, generate, load_pair
 from specdec.distributions import new_generator
 from specdec.drafting import Bigram, Composite, EarlyExit, ModelDraft, PromptLookup
 from specdec.quantise import quantise
-from specdec.models import as_cached
+from specdec.written_out import as_cached
 from specdec.verification import target_law
 from specdec.zoo import byte_tokenizer, random_gpt2
 

@@ -1,7 +1,8 @@
 "How many tokens a model knows and can read comes from its weights; where positions are counted in another way, or change with the length, no pass goes over the edge."
 import pytest, torch, transformers
 from specdec import autoregressive, generate
-from specdec.models import HFModel, as_cached, context_of, vocabulary_of
+from specdec.models import HFModel, context_of, vocabulary_of
+from specdec.written_out import as_cached
 
 def random_model(cls, config, std=.3):
     "Every matrix drawn with a visible size"

@@ -5,7 +5,8 @@ import pytest
 RUN = '''
 import json, sys, torch
 from specdec import generate
-from specdec.models import as_cached, lean
+from specdec.layout import lean
+from specdec.written_out import as_cached
 from specdec.zoo import dialled_pair
 def megabytes(key): return int(next(l for l in open('/proc/self/status') if l.startswith(key)).split()[1])/1024
 layers, dtype, leaned = int(sys.argv[1]), sys.argv[2], sys.argv[3] == 'lean'

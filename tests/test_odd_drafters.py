@@ -6,7 +6,7 @@ from specdec import autoregressive, generate, stream
 from specdec.drafting import Bigram, Composite, EarlyExit, ModelDraft, PromptLookup, as_drafter
 from specdec.pairs import named_draft
 from specdec.quantise import quantise, quantised_bytes
-from specdec.models import as_cached
+from specdec.written_out import as_cached
 from specdec.zoo import random_gpt2
 
 def small(seed=1, **kw):

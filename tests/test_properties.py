@@ -13,7 +13,8 @@ from specdec.decoding import Generation, autoregressive, generate, stream
 from specdec.distributions import new_generator, probs
 from specdec.drafting import Bigram, Composite, EarlyExit, ModelDraft, PromptLookup, Table
 from specdec.quantise import quantise
-from specdec.models import HFModel, as_cached
+from specdec.models import HFModel
+from specdec.written_out import as_cached
 from specdec.rounds import Stats
 from specdec.verification import RULES, output_law, target_law
 from specdec.zoo import random_gpt2

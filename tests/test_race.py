@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import ipywidgets, matplotlib.figure, pytest, torch, traitlets
 from specdec import comparing, laps, load_pair, race, timing
 from specdec.laps import PROMPT, Lap, SpeedupExplorer, lanes, middle, timed_laps
-from specdec.models import as_cached
+from specdec.written_out import as_cached
 from specdec.parts import MACHINE, Job, fault, table
 from specdec.race import Race, html_race
 from specdec.widgets import AcceptanceExplorer, RoundPlayer, acceptance_view, film, html_step, said_so_far

@@ -7,7 +7,8 @@ import specdec
 from specdec import autoregressive, generate, speculative, stream
 from specdec.decoding import DraftFailed
 from specdec.drafting import ModelDraft, PromptLookup, Table
-from specdec.models import HFModel, as_cached
+from specdec.models import HFModel
+from specdec.written_out import as_cached
 from specdec.texts import _declared_ends, _text_ids, end_tokens
 from specdec.verification import GreedyRule, TokenRule
 from specdec.zoo import byte_tokenizer, random_gpt2

@@ -4,7 +4,8 @@ import pytest, torch
 from specdec import texts
 from specdec.decoding import autoregressive, generate, lossless_report, stream
 from specdec.drafting import Composite, EarlyExit, ModelDraft, PromptLookup
-from specdec.models import HFModel, as_cached
+from specdec.models import HFModel
+from specdec.written_out import as_cached
 from specdec.texts import _parts
 from specdec.zoo import random_gpt2
 

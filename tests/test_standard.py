@@ -9,7 +9,10 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.gpt2 import modeling_gpt2
 from specdec import autoregressive, generate
 from specdec.drafting import EarlyExit, ModelDraft
-from specdec.models import Checksum, GPT2Weights, GraphedGPT2, HFModel, StaticGPT2, as_cached, evaluating, is_plain_gpt2, lean, weights_of
+from specdec.layout import GPT2Weights, lean, weights_of
+from specdec.models import HFModel, evaluating
+from specdec.standard import Checksum
+from specdec.written_out import GraphedGPT2, StaticGPT2, as_cached, is_written_out
 
 IDS = torch.tensor([5, 9, 2, 7, 11, 3, 8, 1])
 
@@ -139,7 +142,7 @@ def test_a_model_is_read_as_it_is(change, used):
         lm.rollback(0)
     change(model)
     if change is looks_ahead:
-        assert not is_plain_gpt2(model)                                  # what a cache would make of it is not defined
+        assert not is_written_out(model)                                  # what a cache would make of it is not defined
         return
     want = own_rows(model)
     assert close(as_cached(model).forward(IDS), want)
@@ -176,43 +179,43 @@ def test_classes_that_were_patched(where, monkeypatch):
         if hasattr(out, 'last_hidden_state'): out.last_hidden_state.mul_(-3)
         return -3 * out if isinstance(out, torch.Tensor) else out
     monkeypatch.setattr(cls, name, patched)
-    assert not is_plain_gpt2(model)
+    assert not is_written_out(model)
     assert close(as_cached(model).forward(IDS), own_rows(model))
     lm.rollback(0)
     with pytest.raises(ValueError, match='make another view'): lm.forward(IDS)
     monkeypatch.undo()
-    assert is_plain_gpt2(model) and close(lm.forward(IDS), own_rows(model))
+    assert is_written_out(model) and close(lm.forward(IDS), own_rows(model))
 
 def test_functions_and_hooks_of_all_models(monkeypatch):
     model = gpt2()
     sdpa = ALL_ATTENTION_FUNCTIONS['sdpa']
     type(ALL_ATTENTION_FUNCTIONS).register('sdpa', lambda *args, **kw: sdpa(*args, **kw))
-    try: assert not is_plain_gpt2(model)
+    try: assert not is_written_out(model)
     finally: type(ALL_ATTENTION_FUNCTIONS).register('sdpa', sdpa)
-    assert is_plain_gpt2(model)
+    assert is_written_out(model)
     handle = nn.modules.module.register_module_forward_hook(lambda *args: None)
-    try: assert not is_plain_gpt2(model)
+    try: assert not is_written_out(model)
     finally: handle.remove()
     monkeypatch.setattr(modeling_gpt2, 'eager_attention_forward', lambda *args, **kw: None)
-    assert not is_plain_gpt2(model)
+    assert not is_written_out(model)
 
 def test_what_transformers_hangs_on_a_model_to_record_its_outputs_changes_nothing():
     model = gpt2()
     assert len(model(IDS[None], output_hidden_states=True).hidden_states) == 4
-    assert is_plain_gpt2(model) and close(as_cached(model).forward(IDS), own_rows(model))
+    assert is_written_out(model) and close(as_cached(model).forward(IDS), own_rows(model))
     model.transformer.h[1].register_forward_hook(lambda m, args, out: 2 * out)
-    assert not is_plain_gpt2(model) and close(as_cached(model).forward(IDS), own_rows(model))
+    assert not is_written_out(model) and close(as_cached(model).forward(IDS), own_rows(model))
 
 def test_another_configuration():
     model = gpt2()
     as_cached(model)
     model.config = deepcopy(model.config)
-    assert not is_plain_gpt2(model) and close(as_cached(model).forward(IDS), own_rows(model))
+    assert not is_written_out(model) and close(as_cached(model).forward(IDS), own_rows(model))
 
 def test_a_model_that_writes_to_its_weights_when_it_reads_is_refused():
     model = gpt2()
     norm_of_the_embedding(model)
-    assert not is_plain_gpt2(model)
+    assert not is_written_out(model)
     with pytest.raises(ValueError, match='writes to its weights when it reads'): as_cached(model)
 
 def test_threads_are_no_change(two_threads):
@@ -252,7 +255,7 @@ def test_lean_models(two_threads):
     model = lean(gpt2())
     want = own_rows(gpt2())
     lm = as_cached(model)
-    assert lean(model) is model and is_plain_gpt2(model) and close(lm.forward(IDS), want)
+    assert lean(model) is model and is_written_out(model) and close(lm.forward(IDS), want)
     torch.set_num_threads(1)
     assert close(as_cached(model).forward(IDS), want)                    # laid out for another number of threads: still right
     for change in (tokens_exchanged, one_number_of_a_norm, hook):        # what is left of it must stay
@@ -283,21 +286,21 @@ def test_bits():
         for shape in ((6, 8), (5, 7), (3, 6)):
             m = nn.Linear(shape[1], shape[0], dtype=dtype)
             W = m.weight.data.normal_(generator=g)
-            before, bits = Checksum(m)(), W.view(-1).view({2: torch.int16, 4: torch.int32, 8: torch.int64}[W.itemsize])
-            assert Checksum(m)() == before
+            before, bits = Checksum(m.parameters())(), W.view(-1).view({2: torch.int16, 4: torch.int32, 8: torch.int64}[W.itemsize])
+            assert Checksum(m.parameters())() == before
             for i in range(len(bits)):
                 for bit in range(8 * W.itemsize - 1):
                     bits[i] ^= 1 << bit
-                    assert Checksum(m)() != before
+                    assert Checksum(m.parameters())() != before
                     bits[i] ^= 1 << bit
             for i in range(len(bits)):
                 j = int(torch.randint(len(bits), (), generator=g))
                 if bits[i] == bits[j]: continue
                 bits[[i, j]] = bits[[j, i]]
-                assert Checksum(m)() != before
+                assert Checksum(m.parameters())() != before
                 bits[[i, j]] = bits[[j, i]]
             m.bias.data[2] += 1
-            assert Checksum(m)() != before
+            assert Checksum(m.parameters())() != before
 
 def test_bits_of_large_weights():
     "Beyond one row of the checksum: single bits at random places, rows, columns and blocks exchanged, two weights exchanged"
@@ -306,21 +309,21 @@ def test_bits_of_large_weights():
         model = nn.Sequential(*(nn.Linear(shape[1], shape[0], dtype=dtype) for _ in range(2)))
         for p in model.parameters(): p.data.normal_(generator=g)
         W, other = (layer.weight.data for layer in model)
-        before, bits = Checksum(model)(), W.view(-1).view({2: torch.int16, 4: torch.int32, 8: torch.int64}[W.itemsize])
+        before, bits = Checksum(model.parameters())(), W.view(-1).view({2: torch.int16, 4: torch.int32, 8: torch.int64}[W.itemsize])
         for _ in range(40):
             i, bit = (int(torch.randint(n, (), generator=g)) for n in (len(bits), 8 * W.itemsize - 1))
             bits[i] ^= 1 << bit
-            assert Checksum(model)() != before
+            assert Checksum(model.parameters())() != before
             bits[i] ^= 1 << bit
         for n, exchange in ((shape[0], lambda a, b: W.index_copy_(0, torch.tensor([a, b]), W[[b, a]])), (shape[1], lambda a, b: W.index_copy_(1, torch.tensor([a, b]), W[:, [b, a]]))):
             for a, b in [(0, 1), (0, 2), (1, n - 1), (n // 2, n // 4), (3, 11)]:
                 exchange(a, b)
-                assert Checksum(model)() != before
+                assert Checksum(model.parameters())() != before
                 exchange(a, b)
-        assert Checksum(model)() == before
+        assert Checksum(model.parameters())() == before
         both = W.clone(), other.clone()
         W.copy_(both[1]); other.copy_(both[0])
-        assert Checksum(model)() != before
+        assert Checksum(model.parameters())() != before
 
 # Modes
 def test_modes_are_counted_per_caller():

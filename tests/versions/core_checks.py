@@ -14,7 +14,8 @@ from specdec import autoregressive, generate, load_pair, speculative
 from specdec.decoding import lossless_report
 from specdec.distributions import probs
 from specdec.huggingface import folder, stream_text
-from specdec.models import HFModel, StaticGPT2, as_cached
+from specdec.models import HFModel
+from specdec.written_out import StaticGPT2, as_cached
 from specdec.verification import TokenRule
 
 V, NO_ENDS = 97, dict(bos_token_id=None, eos_token_id=None, pad_token_id=None)
