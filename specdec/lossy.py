@@ -8,6 +8,7 @@ __all__ = ['TypicalRule', 'Thresholds', 'AdaRule']
 # %% ../nbs/06_lossy.ipynb #imports
 from dataclasses import dataclass
 from math import log, sqrt
+from numbers import Real
 import torch
 from .acceptance import at_tokens
 from .distributions import entropy, js_distance, one_hot
@@ -16,9 +17,9 @@ from .verification import RULES, TokenRule
 # %% ../nbs/06_lossy.ipynb #typical-rule
 def _check_typical(epsilon, delta)->None:
     "Raise a `ValueError` that says what is allowed"
-    try: good = 0 <= epsilon < 1 and delta > 0
-    except TypeError: good = False
-    if not good: raise ValueError(f'epsilon={epsilon!r}, delta={delta!r}: they must be in [0, 1) and above 0')
+    numbers = all(isinstance(o, Real) and not isinstance(o, bool) for o in (epsilon, delta))
+    if numbers and 0 <= epsilon < 1 and delta > 0: return
+    raise ValueError(f'epsilon={epsilon!r}, delta={delta!r}: they must be in [0, 1) and above 0')
 
 class TypicalRule(TokenRule):
     "LOSSY. Keep what the target finds likely enough; close with a draw from p (Cai et al., arXiv 2401.10774, 2.3.1)"

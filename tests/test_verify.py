@@ -1,6 +1,8 @@
 "`verify`: a mistake in its arguments gets one line that names it, whatever was given."
+import subprocess, sys
 import numpy as np, pytest, torch
 from torch import tensor
+from specdec.lossy import Thresholds, TypicalRule
 from specdec.verification import RULES, GreedyRule, TokenRule, as_rule, check_rule, verify
 
 p, q = tensor([.5, .3, .2]), tensor([.2, .3, .5])
@@ -80,3 +82,17 @@ def test_the_greedy_rule_is_for_temperature_0_in_any_form():
 def test_what_is_no_rule_is_named(rule, words):
     with pytest.raises(ValueError) as e: as_rule(rule)
     assert words in str(e.value)
+
+@pytest.mark.parametrize('bad', [dict(epsilon=1.), dict(epsilon=-.1), dict(delta=0.), dict(delta='a'), dict(epsilon=None), dict(epsilon=float('nan')), dict(epsilon=True)], ids=str)
+def test_settings_of_the_typical_rule(bad):
+    with pytest.raises(ValueError, match='must be in'): TypicalRule(**bad)
+
+@pytest.mark.parametrize('bad', [dict(keep_smoothing=2.), dict(reject_smoothing=-1.), dict(keep_smoothing=float('nan'))], ids=str)
+def test_settings_of_the_thresholds(bad):
+    with pytest.raises(ValueError, match='a smoothing must be in'): Thresholds(**bad)
+
+@pytest.mark.parametrize('name', ['ada', 'typical'])
+def test_a_lossy_rule_is_found_by_its_name(name):
+    "Also where only `verification` was imported"
+    code = f"from specdec.verification import as_rule; print(as_rule({name!r}).lossless)"
+    assert subprocess.run([sys.executable, '-c', code], capture_output=True, text=True).stdout.strip() == 'False'
