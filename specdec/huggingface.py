@@ -208,12 +208,13 @@ class speculative:
 
 # %% ../nbs/17_huggingface.ipynb #folder
 def folder()->str:
-    "Where the folder form lies, for `generate(custom_generate=folder(), trust_remote_code=True, assistant_model=draft)`"
+    "Where the folder form lies: `generate(custom_generate=folder(), trust_remote_code=True, assistant_model=draft)`"
     return str(Path(specdec.__file__).parent/'data'/'speculative')
 
 def _with_strings(criteria, # a list of stopping criteria, or None
-                 strings, # that end a text
-                 tokenizer)->list:
+                  strings, # that end a text
+                  tokenizer,
+                 )->list:
     "The criteria, with one for `strings`"
     if tokenizer is None:
         raise ValueError('stop_strings: the tokenizer is needed to find them; pass tokenizer= as well')
