@@ -43,7 +43,7 @@ REMOTE = {                                     # what transformers or the hub's 
     'offline mode': (OfflineModeIsEnabled('Cannot reach x: offline mode is enabled.'), 'HF_HUB_OFFLINE=1'),
     'disk': (OSError(errno.ENOSPC, 'No space left on device'), 'the disk is full'),
     'quota': (OSError(errno.EDQUOT, 'Disk quota exceeded'), 'the disk is full'),
-    'permission': (PermissionError(errno.EACCES, 'Permission denied', '/root/.cache'), 'cannot be read'),
+    'permission': (PermissionError(errno.EACCES, 'Permission denied', '/var/cache/hub'), 'cannot be read'),
     'memory': (MemoryError(), 'no room in memory'),
     'weights': (SafetensorError('header too small'), 'are broken'),
     'code': (ValueError('custom code\n pass `trust_remote_code=True`'), 'never run here'),

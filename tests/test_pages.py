@@ -1,9 +1,9 @@
 "Each page says where it stands in the book, in words that a program can follow."
 import pages, pytest
 
-def test_every_page_says_where_it_stands(notebooks):
+def test_every_page_says_where_it_stands(root, notebooks):
     "What it assumes, and which pages come next, pages that are there; the first page assumes nothing and shows the way to all"
-    found = {p.name: [*pages.faults(pages.prose(p), p.parent)] for p in notebooks if p.name != 'index.ipynb'}
+    found = {p.relative_to(root/'nbs').as_posix(): [*pages.faults(pages.prose(p), p.parent)] for p in notebooks if p != root/'nbs/index.ipynb'}
     assert len(found) == len(notebooks) - 1 and not {k: v for k, v in found.items() if v}
 
 NEXT = 'Next: [c](c.ipynb)'

@@ -9,10 +9,13 @@ MUST_BE = dict(trust_remote_code=False, use_safetensors=True, weights_only=True,
 
 def dangers(source):
     "What a module does that could run what a stranger wrote, one line each"
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    safe = {c.name for c in ast.walk(tree) if isinstance(c, ast.ClassDef) and 'yaml.SafeLoader' in map(ast.unparse, c.bases)} | {'yaml.SafeLoader'}
+    said = any(isinstance(k, ast.keyword) and k.arg == 'trust_remote_code' for k in ast.walk(tree))        # what it says is looked at below
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import): yield from import_dangers({a.name for a in node.names})
         if isinstance(node, ast.ImportFrom): yield from import_dangers({f'{node.module}.{a.name}' for a in node.names})
-        if isinstance(node, ast.Call): yield from call_dangers(node)
+        if isinstance(node, ast.Call): yield from call_dangers(node, safe, said)
         if isinstance(node, ast.Dict):
             names = [k.value if isinstance(k, ast.Constant) else None for k in node.keys]
             yield from (f'{k} in a dict' for k, v in zip(names, node.values) if wrong(k, v))
@@ -21,12 +24,15 @@ def import_dangers(names):
     for n in names:
         if n in CALLS or {n, n.split('.')[0], n.rpartition('.')[0]} & UNPICKLERS: yield f'imports {n}'
 
-def call_dangers(node):
+def call_dangers(node, safe, said):
+    "`safe`: loaders of YAML that only read; `said`: the module hands on `**options` in which trust_remote_code stands"
     name, given = ast.unparse(node.func), {k.arg: k.value for k in node.keywords}
-    if name in CALLS: yield f'calls {name}'
+    loader = name == 'yaml.load' and any(ast.unparse(a) in safe for a in (*node.args[1:], *given.values()))
+    if name in CALLS and not loader: yield f'calls {name}'
     yield from (f'{name}({k}=...)' for k, v in given.items() if wrong(k, v))
     from_memory = node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value is None
-    if name.endswith('.from_pretrained') and not from_memory and 'trust_remote_code' not in given:
+    handed_on = None in given and said
+    if name.endswith('.from_pretrained') and not from_memory and not handed_on and 'trust_remote_code' not in given:
         yield f'{name} does not say trust_remote_code=False'
 
 def wrong(name, value):
@@ -50,7 +56,7 @@ def test_models_are_asked_for_as_safetensors(root):
     'torch.load(f)', 'torch.load(f, weights_only=False)', 'np.load(f, allow_pickle=True)', 'yaml.load(f)', 'eval(text)',
     'kind.from_pretrained(name)', 'kind.from_pretrained(name, trust_remote_code=True)',
     'kind.from_pretrained(name, trust_remote_code=trust)', 'generate(**{"trust_remote_code": True})',
-    'dict(use_safetensors=False)', 'options = dict(use_safetensors=safe)'])
+    'yaml.load(f, yaml.Loader)', 'o = dict(trust_remote_code=True)\nkind.from_pretrained(name, **o)', 'dict(use_safetensors=False)', 'options = dict(use_safetensors=safe)'])
 def test_each_way_is_found(root, line):
     "Also in the modules that handle files of weights: the line is put in front of them"
     texts = [t for t in sources(root).values() if 'safetensors' in t]
@@ -58,5 +64,6 @@ def test_each_way_is_found(root, line):
 
 @pytest.mark.parametrize('line', [
     'kind.from_pretrained(name, trust_remote_code=False)', 'kind.from_pretrained(None, state_dict=w)', 'model.eval()',
-    'yaml.safe_load(f)', 'x = "trust_remote_code=True"', 'dict(use_safetensors=True)', 'PICKLED = "*.bin"'])
+    'yaml.safe_load(f)', 'class L(yaml.SafeLoader): ...\nyaml.load(f, L)', 'yaml.load(f, yaml.SafeLoader)',
+    'o = dict(trust_remote_code=False)\nkind.from_pretrained(name, **o)', 'x = "trust_remote_code=True"', 'dict(use_safetensors=True)', 'PICKLED = "*.bin"'])
 def test_what_is_safe_is_let_through(line): assert not [*dangers(line)]
