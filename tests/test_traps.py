@@ -29,7 +29,7 @@ MUTANTS = [
      'min(gamma, limit - L - 1)', 'min(gamma, limit - L)',
      'test_controllers::test_greedy_text_and_exact_budget'),
     ('A block reaches beyond',
-     'if lm.length + len(ids) > lm.max_length: raise', 'if False: raise',
+     'if lm.length + len(ids) > lm.max_length:', 'if False:',
      'models#bounds-test'),
     ('After a round in which all was kept',
      'new = ids[lm.length:]', 'new = ids[-1:]',
@@ -37,6 +37,9 @@ MUTANTS = [
     ('A rejected draft stays',
      'target.rollback(L - 1); draft.rollback(L - 1)', 'target.rollback(target.length); draft.rollback(L - 1)',
      'test_properties::test_greedy_text_counts_and_caches'),
+    ('Rows on top of a cache',
+     'ahead = torch.arange(n, device=at.device) > at[:, None]', 'ahead = torch.arange(n, device=at.device) > at[:, None] + 1',
+     'written_out#causal-test'),
     ('A near-tie in half precision',
      "'tie' if margin <= tolerance else 'FAULT'", "'tie'",
      'decoding#tie-test'),
@@ -63,7 +66,10 @@ MUTANTS = [
      'distributions#generator-test'),
     ('A clock is read while',
      'self.wait()\n        return self.now()', 'return self.now()',
-     'bench#clock-test'),
+     'timing#clock-test'),
+    ('The baseline has no cache',
+     'return median(rates) / median(plain), min(ratios)', 'return max(1., median(rates) / median(plain)), min(ratios)',
+     'comparing#loss-test'),
     ('A device has no float64',
      "torch.float32 if p.device.type == 'mps' else torch.float64", 'torch.float64',
      'test_no_float64::test_draws_in_float32_have_the_law_and_no_zeros'),
@@ -81,6 +87,10 @@ def traps(root):
     cells = json.loads((root/'nbs/notes/traps.ipynb').read_text(encoding='utf-8'))['cells']
     source = ''.join(next(c['source'] for c in cells if c['id'] == 'rows'))
     return {trap: where.split() for trap, where in ast.literal_eval(source[source.index('{'):source.rindex('}') + 1]).items()}
+
+def test_every_row_has_a_fault(traps):
+    tried = [trap for trap, *_ in MUTANTS]
+    assert len(tried) == len({*tried}) and not [row for row in traps if not row.startswith(tuple(tried))]
 
 @pytest.mark.parametrize('trap, old, new, check', MUTANTS, ids=[m[0] for m in MUTANTS])
 def test_the_fault_is_noticed(traps, tmp_path, trap, old, new, check):
