@@ -120,13 +120,18 @@ def prepare(config:BenchConfig, pair, ids:Tensor, room:int)->None:
 def check_method(config:BenchConfig, pair, tokens:int)->None: # tokens: of the longest text
     "Raise a `BadInput` if transformers cannot do what the configuration asks of it"
     if config.method != 'hf_assisted' or can_assist(pair.target, pair.draft, tokens): return
-    raise BadInput(f'draft_model={config.draft_model!r}: transformers takes as an assistant only a model with as many tokens '
+    raise BadInput(f'draft_model={config.draft_model!r}: transformers takes as an assistant only a model with as many '
+                   f'tokens '
                    f'as the target has, and with a context that holds the {tokens} tokens of the longest text')
 
 # %% ../nbs/22_bench.ipynb #results
 class Results:
     "A file of results, opened when there is something to write"
-    def __init__(self, path:Path, force:bool, head): self.path, self.mode, self.head, self.file = path, 'w' if force else 'x', head, None
+    def __init__(self, path:Path, # of the file
+                 force:bool, # may it be there already?
+                 head, # function that gives the first line
+                ):
+        self.path, self.mode, self.head, self.file = path, 'w' if force else 'x', head, None
 
     def add(self, row:dict)->None:
         "Write a line; the first one brings the head"
@@ -141,7 +146,8 @@ class Results:
         "Close the file"
         if self.file is None: return 0
         self.file.close()
-        lines = self.path.read_text(encoding='utf-8').count('\n')                # an interrupt may fall between writing a row and counting it
+        # counted: an interrupt may follow a line
+        lines = self.path.read_text(encoding='utf-8').count('\n')
         return max(0, lines - 1)
 
 @contextmanager
@@ -167,7 +173,8 @@ def run_bench(config, # a `BenchConfig`, or a dict of its fields
     "Run a benchmark and write its results, each as soon as it is there"
     config = as_config(config)
     check_output(Path(config.output), force, config.data)
-    if config.data and pair is None: quiet_prompts(config.data)                  # a faulty file is found before the models are loaded
+    # a faulty file is found before the models are loaded
+    if config.data and pair is None: quiet_prompts(config.data)
     run = Run(config, pair or load_models(config))
     file, rows = Results(Path(config.output), force, run.head), []
     try:
@@ -179,7 +186,8 @@ def run_bench(config, # a `BenchConfig`, or a dict of its fields
                 step()
     finally:
         done, where = file.close(), f', and in {config.output}'
-        if done < len(run.work): print(f'stopped: {done} of {len(run.work)} generations are done' + where*bool(done), file=sys.stderr)
+        if done < len(run.work):
+            print(f'stopped: {done} of {len(run.work)} generations are done' + where*bool(done), file=sys.stderr)
     return rows
 
 # %% ../nbs/22_bench.ipynb #run
@@ -200,7 +208,8 @@ class Run:
     def head(self)->dict:
         "The first line"
         where = environment(self.pair.target.device, self.pair.target.dtype)
-        return dict(config=self.config.model_dump(), environment=where, identity=identity(self.pair), generations=len(self.work))
+        return dict(config=self.config.model_dump(), environment=where, identity=identity(self.pair),
+                    generations=len(self.work))
 
     def one(self, run:int, i:int)->dict:
         "A generation"

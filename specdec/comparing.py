@@ -212,7 +212,8 @@ def predicted(costs:Costs, # as measured
              )->float:
     "The speedup that costs and acceptance by position call for"
     if not isinstance(gamma, int) or not isfinite(costs.c[gamma]): return nan
-    alpha = *stats.alpha_by_position, *[0.]*gamma                                # a place that was never tested was never reached
+    # a place that was never tested was never reached
+    alpha = *stats.alpha_by_position, *[0.]*gamma
     return costs.predict(alpha[:gamma], gamma, new_tokens)
 
 SPEEDUPS = dict(speedup='baseline', speedup_vs_hf_assisted='hf_assisted', speedup_vs_hf_baseline='hf_baseline')
@@ -276,8 +277,8 @@ def time_loops(pair, methods:dict, inputs, gamma, max_new_tokens, temperature, r
         step()
     def passes(ids):
         "The costs, in texts of their own"
-        few = min(max_new_tokens, max(64, max_new_tokens//2))
-        costs.append(pass_costs(pair.target, pair.draft, ids, (gamma,), temperature, few, clock, seed, rule))
+        costs.append(pass_costs(pair.target, pair.draft, ids, (gamma,), temperature,
+                                min(max_new_tokens, max(64, max_new_tokens//2)), clock, seed, rule))
     seconds, results = interleave({**methods, 'costs': passes}, inputs, runs, warmup, clock, after)
     rates = {k: run_rates(seconds[k], sum(len(new_tokens(y)) for y in results[k])) for k in methods}
     disturbed = disturbances(rates, since, device=pair.target.device)

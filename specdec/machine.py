@@ -25,7 +25,8 @@ def environment(device, # torch device
     versions = dict(specdec=specdec.__version__, revision=revision(), python=platform.python_version(),
                     torch=torch.__version__, transformers=transformers.__version__)
     machine = dict(system=platform.platform(), processor=processor(), cores=os.cpu_count())
-    return dict(versions, **machine, threads=torch.get_num_threads(), device=name, dtype=str(dtype).removeprefix('torch.'))
+    return dict(versions, **machine, threads=torch.get_num_threads(), device=name,
+                dtype=str(dtype).removeprefix('torch.'))
 
 # %% ../nbs/18_machine.ipynb #revision
 def processor()->str:
@@ -114,7 +115,7 @@ def _digest_module(add, m:nn.Module)->None:
         _digest(add, t)
 
 def _read_by(view)->list:
-    "What a view reads with: its model where it names one, else the tensors that it holds, itself or through another object"
+    "What a view reads with: its model where it names one, else the tensors that it holds or that another object of it holds"
     model = getattr(view, 'model', None)
     if isinstance(model, nn.Module): return [model]
     holders = [view, *(o for o in vars(view).values() if hasattr(o, '__dict__') and not isinstance(o, Tensor))]

@@ -34,7 +34,8 @@ def whole_lines(path:Path)->bytes: # empty when there is no such file
     "A table's bytes up to its last whole row"
     data = path.read_bytes() if path.exists() else b''
     end = data.rfind(b'\n') + 1
-    while path.suffix == '.csv' and data[:end].count(b'"') % 2: end = data.rfind(b'\n', 0, end - 1) + 1      # inside of quotes
+    # inside of quotes
+    while path.suffix == '.csv' and data[:end].count(b'"') % 2: end = data.rfind(b'\n', 0, end - 1) + 1
     return data[:end]
 
 def _whole_text(path:Path)->str: return whole_lines(path).decode('utf-8-sig', 'surrogatepass')
@@ -80,7 +81,7 @@ def fill(path, # a .csv or .jsonl file, which grows by a row a point
          measure, # called with a point's entries; gives the rest of its row
          done=lambda point, new: None, # called after each point; was it measured now, or there already?
         )->list: # of rows, one a point
-    "Measure what is not yet in the file; stopping loses nothing that was written. Keys are compared as they were written"
+    "Measure what is not yet in the file, with keys compared as they were written; stopping loses nothing"
     path, keys = Path(path), [*grid[0]] if grid else []
     there = open_table(path, keys)
     check_grid(grid, path.suffix)
@@ -116,7 +117,8 @@ def open_table(path:Path, # need not be there
 
 def check_columns(path:Path, keys, fine:bool)->None:
     "Raise a `ValueError` for a file that is no table of ours, unless `fine`"
-    if not fine: raise ValueError(f'{path}: there is such a file, and it is no table with the columns {", ".join(keys)}; '
+    if not fine:
+        raise ValueError(f'{path}: there is such a file, and it is no table with the columns {", ".join(keys)}; '
                                   'it is left as it is: choose another name')
 
 def cut_torn_line(path:Path)->None:
@@ -130,6 +132,7 @@ def check_grid(grid:list, # of points
     "Raise a `ValueError` for points of different keys, and for two that a table could not tell apart"
     seen = {}
     for point in grid:
-        if [*point] != [*grid[0]]: raise ValueError(f'{point}: its keys are not those of the first point, {", ".join(grid[0])}')
+        if [*point] != [*grid[0]]:
+            raise ValueError(f'{point}: its keys are not those of the first point, {", ".join(grid[0])}')
         other = seen.setdefault(tuple(as_written(point, suffix).values()), point)
         if repr(other) != repr(point): raise ValueError(f'{other} and {point} are written alike in a {suffix} file')

@@ -178,11 +178,13 @@ class TimedController(_StandIn):
     def observe(self, rnd): return self.watch.call('observe', self.inner.observe, rnd)
     @property
     def keep_going(self):
+        "The controller's look at a drafted token, if it takes one"
         look = self.inner.keep_going
         return look and (lambda row: self.watch.call('keep_going', look, row))
     @property
     def see(self):
-        look = self.inner.see                                     # not every controller has it
+        "Its look at the target's rows; not every controller has it"
+        look = self.inner.see
         return lambda rows: self.watch.call('see', look, rows)
 
 # %% ../nbs/18_timing.ipynb #timed
