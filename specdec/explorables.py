@@ -21,11 +21,14 @@ def explorable(kind:str, # which script
                alt:str, # what to say where no script runs
               )->HTML:
     "An element with its data, and the style and the script that fill it; any number may stand on a page"
-    try: data = html.escape(json.dumps(given, allow_nan=False))
-    except ValueError: raise ValueError(f'{kind}: NaN or infinity among the numbers; give finite ones') from None
+    try:
+        data = html.escape(json.dumps(given, allow_nan=False))
+    except ValueError:
+        raise ValueError(f'{kind}: NaN or infinity among the numbers; give finite ones') from None
     style, script = asset('tokens.css') + asset('explore.css'), asset('explore.js') + asset(f'{kind}.js')
     return HTML(f'<style>{style}</style><div class="sd sd-{kind}" role="group" aria-label="{kind} explorer" '
-                f'data-given="{data}"><p>{html.escape(plain(alt))}</p></div><script>(() => {{\n{script}}})()</script>', alt)
+                f'data-given="{data}"><p>{html.escape(plain(alt))}</p></div><script>(() => {{\n{script}}})()</script>',
+                alt)
 
 # %% ../nbs/25_explorables.ipynb #export-acceptance
 def check_bars(p, temperature:float)->None:
@@ -58,7 +61,8 @@ def speedup_explorer(alpha:float=.8, gamma:int=4, c:float=.1, v:float=1., # to s
     gain = gains(alpha, c, v, gamma_max)
     best = max(gain, key=gain.get)
     return explorable('speedup', dict(alpha=alpha, gamma=gamma, c=c, v=v, measured=measured or {}, gamma_max=gamma_max),
-                      f'At alpha = {alpha:g}, c = {c:g}, v = {v:g} the best draft length is {best}, speedup {gain[best]:.2f}.')
+                      f'At alpha = {alpha:g}, c = {c:g}, v = {v:g} the best draft length is {best}, speedup '
+                      f'{gain[best]:.2f}.')
 
 # %% ../nbs/25_explorables.ipynb #export-player
 def check_recordings(recordings:list, seconds:float)->None:

@@ -74,7 +74,8 @@ def whole_ticks(*axes)->None:
 def as_row(row)->Tensor: # float64, on the CPU
     "A tensor, or anything that torch makes one of"
     if isinstance(row, Tensor): return row.detach().cpu().double()
-    try: return torch.tensor(row, dtype=torch.float64)
+    try:
+        return torch.tensor(row, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(f'{row!r:.60}: give finite numbers, [V] for each') from None
 
@@ -108,7 +109,8 @@ def plot_overlap(p, # target distribution, [V]
     fig, ax = canvas(f'Bars of target and draft probability: {told}. Shared mass {alpha:.3f}, '
                      f'total variation {d:.3f}.', ylabel='probability')
     shared = both[show].tolist()
-    for shift, row, colour, said in ((-.2, p, CORRECTION, 'only p, the residual'), (.2, q, REJECTED, 'only q, rejected')):
+    for shift, row, colour, said in ((-.2, p, CORRECTION, 'only p, the residual'),
+                                     (.2, q, REJECTED, 'only q, rejected')):
         at = [i + shift for i in x]
         ax.bar(at, shared, .36, color=KEPT, label=f'both, kept: {alpha:.2f}' if row is p else None)
         ax.bar(at, (row - both)[show].tolist(), .36, shared, color=colour, label=f'{said}: {d:.2f}')
@@ -212,7 +214,8 @@ def plot_budget(alpha, # acceptance: a number, or one value a position
                )->Plot:
     "A round, part by part, above the same tokens from the target alone"
     tau, gain, cost = expected_tokens(alpha, gamma), speedup(alpha, gamma, c, v + overhead), gamma*c + v + overhead
-    fig, ax = canvas(f'A round of {gamma} draft passes at {c:.2f}, a verification at {v:.2f} and overhead {overhead:.2f} '
+    fig, ax = canvas(f'A round of {gamma} draft passes at {c:.2f}, a verification at {v:.2f} and overhead '
+                     f'{overhead:.2f} '
                      f'costs {cost:.2f} plain passes and gives {tau:.2f} tokens: speedup {gain:.2f}.',
                      'time, in plain passes of the target', size=(6, 2.2))
     end = blocks(ax, 1, [c]*gamma, DRAFT, f'draft, {gamma} × {c:.2f}')
@@ -245,7 +248,8 @@ def html_strip(rounds:list, # as `note` gives them
     "A generation as a strip of rounds, one a line"
     kept, new = sum(r['n'] for r in rounds), sum(r['n'] + (r['closing'] != 'none') for r in rounds)
     alt = f'{new} tokens in {len(rounds)} rounds, {kept} of them drafted and kept.'
-    lines, kind = ''.join(f'<li>{spans(r)}</li>' for r in rounds), 'sd-tokens sd-strip' if len(rounds) > 1 else 'sd-tokens'
+    lines, kind = ''.join(f'<li>{spans(r)}</li>'
+                          for r in rounds), 'sd-tokens sd-strip' if len(rounds) > 1 else 'sd-tokens'
     parts = [f'<style>{asset("tokens.css")}</style>']
     if prompt: parts.append(f'<pre>{html.escape(plain(prompt))}</pre>')
     parts.append(f'<ol class="{kind}" aria-label="{alt}">{lines}</ol>')
@@ -260,7 +264,8 @@ def html_text(rounds:list, # of `Round`s
     "A generation as running text, with a legend"
     parts = [('kept' if i < r.n else r.closing, t) for r, texts in written(rounds, decode) for i, t in enumerate(texts)]
     new, kept = sum(len(r.tokens) for r in rounds), sum(r.n for r in rounds)
-    alt = f'{new} tokens in {len(rounds)} rounds, {kept} of them drafted and kept: {prompt}{"".join(t for _, t in parts)}'
+    text = prompt + ''.join(t for _, t in parts)
+    alt = f'{new} tokens in {len(rounds)} rounds, {kept} of them drafted and kept: {text}'
     return HTML(f'<style>{asset("tokens.css")}</style><div class="sd-text">{running(parts, prompt)}</div>'
                 + key('kept', 'correction', 'bonus'), alt)
 

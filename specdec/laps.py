@@ -41,7 +41,8 @@ class Lap:
                  check=lambda: None, # called after each round; an exception ends the lap
                 ):
         self.decode, self.clock, self.check = decode, clock, check
-        self.came, self.rounds = [], [] # (seconds, ids, how many of them were drafted, closing); `Round`s where there are any
+        # (seconds, ids, how many of them were drafted, closing); `Round`s where there are any
+        self.came, self.rounds = [], []
 
     def start(self)->None:
         "The clock runs"
@@ -118,8 +119,9 @@ def assisted(pair:Pair, ids:Tensor, gamma, temperature:float=0., seed:int=0): # 
         hf_generate(target, ids, n, pair.draft, gamma if isinstance(gamma, int) else None, temperature, seed)
     return run
 
-def lanes(pair:Pair, ids:Tensor, gamma, temperature:float=0., seed:int=0, n:int=0)->dict: # name -> function of (new tokens, a `Lap`)
-    "The methods that race over `n` tokens; transformers' takes a model, and a constant draft length or its own schedule"
+# name -> function of (new tokens, a `Lap`)
+def lanes(pair:Pair, ids:Tensor, gamma, temperature:float=0., seed:int=0, n:int=0)->dict:
+    "The methods that race over `n` tokens; transformers' takes a model, with a constant length or its own schedule"
     here = {'target alone': decoded(pair, None, ids, Never(), temperature, seed),
             'speculative': decoded(pair, pair.draft, ids, gamma, temperature, seed)}
     if not can_assist(pair.target, pair.draft, len(ids) + n): return here
@@ -139,12 +141,14 @@ def timed_laps(pair:Pair, ids:Tensor, methods:dict, # name -> function of (new t
     def text(name, method):
         "One lap"
         def run(_):
+            "Decode, and keep the lap"
             lap = Lap(pair.tokenizer.decode, clock, check)
             laps[name].append(lap)
             method(n, lap)
             return lap
         return run
-    interleave({k: text(k, f) for k, f in methods.items()}, [ids], runs, clock=clock, done=lambda: rest(next(done)/texts))
+    interleave({k: text(k, f) for k, f in methods.items()}, [ids], runs, clock=clock,
+               done=lambda: rest(next(done)/texts))
     return {k: o[1:] for k, o in laps.items()}
 
 def middle(laps:list)->Lap:
@@ -159,7 +163,8 @@ def speedup_view(alpha:float, gamma:int, c:float, v:float=1., # as in `specdec.t
     "The curve, its best draft length, and a round of length `gamma` in blocks"
     tau, gain = expected_tokens(alpha, gamma), speedup(alpha, gamma, c, v)
     curve, budget = plot_speedup(alpha, c, v, gamma_max, measured), plot_budget(alpha, gamma, c, v)
-    return shown(f'{picture(curve)}<p>γ = {gamma}: τ = {number("tau", tau)} tokens a round, speedup {number("speedup", gain)}</p>{picture(budget)}', f'{curve.alt} {budget.alt}')
+    return shown(f'{picture(curve)}<p>γ = {gamma}: τ = {number("tau", tau)} tokens a round, speedup '
+                 f'{number("speedup", gain)}</p>{picture(budget)}', f'{curve.alt} {budget.alt}')
 
 def measure(pair:Pair,
             inputs:list, # prompts, ids [n]
@@ -170,11 +175,13 @@ def measure(pair:Pair,
             rest=lambda share: None, # called after each text, while no clock runs, with how far it is, in [0, 1]
            )->tuple: # speedups, gamma -> x; `Costs`; alpha_hat; what says that the machine was not idle
     "Speedup of each draft length, greedy and interleaved, then the costs of its passes"
-    clock, since, step, steps = Clock(pair.target.device), cpu_seconds(), count(1), len(inputs)*((1 + runs)*(1 + len(gammas)) + 1)
+    clock, since, step = Clock(pair.target.device), cpu_seconds(), count(1)
+    steps = len(inputs)*((1 + runs)*(1 + len(gammas)) + 1)
     def done(): rest(next(step)/steps)
     def text(g):
         "A lap at draft length g"
         def run(ids):
+            "One text"
             lap = Lap(pair.tokenizer.decode, clock, check)
             decoded(pair, pair.draft if g else None, ids, g or Never())(max_new_tokens, lap)
             return lap
@@ -201,7 +208,8 @@ class SpeedupExplorer(Lab):
         self.alpha, self.gamma = dial('acceptance α', alpha, 0., 1., .01), dial('draft length γ', gamma, 1, 12)
         self.c, self.v = dial('draft pass c', c, 0., 1., .01), dial('verify pass v', v, .5, 4., .05)
         self.job = Job('Measure', self.measure)
-        self.job.go.tooltip = 'time the trained pair on this machine' if pair is None else f'time {pair.name} on this machine'
+        name = pair.name if pair else 'the trained pair'
+        self.job.go.tooltip = f'time {name} on this machine'
         self.view = Live(self.draw, self.alpha, self.gamma, self.c, self.v)
         super().__init__([row(self.alpha, self.gamma, self.c, self.v), self.job, self.view])
 
@@ -214,10 +222,12 @@ class SpeedupExplorer(Lab):
         pair = self.pair
         job.said.value = 'timing; the page stands still while a clock runs'
         job.rest(0.)
-        inputs = [encode(o, as_cached(pair.target), pair.tokenizer) for o in held_out_prompts(1)['docs'] + held_out_prompts(1)['code']]
+        inputs = [encode(o, as_cached(pair.target), pair.tokenizer) for o in held_out_prompts(1)['docs']
+                  + held_out_prompts(1)['code']]
         self.measured, costs, alpha, disturbed = measure(pair, inputs, check=job.check, rest=job.rest, **self.options)
         self.alpha.value, self.c.value, self.v.value = alpha, median(costs.c.values()), median(costs.v.values())
         self.view.later()
         best = max(self.measured, key=self.measured.get)
-        return (f'{html.escape(plain(pair.name))} on {pair.target.device.type}: α̂ {alpha:.2f}, plain {1/(costs.seconds*costs.round(0)):.0f} tokens/s, '
+        return (f'{html.escape(plain(pair.name))} on {pair.target.device.type}: α̂ {alpha:.2f}, plain '
+                f'{1/(costs.seconds*costs.round(0)):.0f} tokens/s, '
                 f'best measured γ = {best}, speedup {self.measured[best]:.2f}{beside(disturbed)}')

@@ -63,7 +63,8 @@ def in_words(cell)->str:
 
 def is_number(text:str)->bool:
     "Does it belong under other numbers?"
-    return bool(re.fullmatch(r'[-+−±~<>]?\s*\.?\d[\d.,\s]*(?:[eE][-+]?\d+)?\s*(?:[x×%]|ms|s|GB|MB)?(?:\s*[(±–-].*)?|–|', text))
+    return bool(re.fullmatch(r'[-+−±~<>]?\s*\.?\d[\d.,\s]*(?:[eE][-+]?\d+)?\s*(?:[x×%]|ms|s|GB|MB)?(?:\s*[(±–-].*)?|–|',
+                             text))
 
 def columns(head:list, rows:list)->tuple: # of lists of str; of bools: does the column hold numbers?
     "All cells as text"
@@ -79,11 +80,13 @@ def html_table(head:list, # one heading a column
     "A table whose numbers stand under each other"
     lines, right = columns(head, rows)
     widths = [max(map(len, o)) for o in zip([str(h) for h in head], *lines)]
-    def aligned(cells): return '  '.join(o.rjust(w) if r else o.ljust(w) for o, w, r in zip(cells, widths, right)).rstrip()
+    def aligned(cells):
+        return '  '.join(o.rjust(w) if r else o.ljust(w) for o, w, r in zip(cells, widths, right)).rstrip()
     def cell(tag, text, r): return f'<{tag}{" class=sd-n" if r else ""}>{html.escape(plain(str(text)))}</{tag}>'
     def line(tag, cells): return f'<tr>{"".join(cell(tag, o, r) for o, r in zip(cells, right))}</tr>'
     title = f'<caption>{html.escape(plain(caption))}</caption>' if caption else ''
     body = ''.join(line('td', o) for o in lines)
     text = '\n'.join(filter(None, (caption, *map(aligned, ([str(h) for h in head], *lines)))))
-    return HTML(f'<style>{asset("table.css")}</style><div class="sd-table"><table>{title}<thead>{line("th", head)}</thead>'
+    return HTML(f'<style>{asset("table.css")}</style><div '
+                f'class="sd-table"><table>{title}<thead>{line("th", head)}</thead>'
                 f'<tbody>{body}</tbody></table></div>', text)

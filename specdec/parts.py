@@ -35,8 +35,10 @@ class Machine:
     def mine(self, check=lambda: None): # as for `take`
         "Hold it for a while"
         self.take(check)
-        try: yield
-        finally: self.give()
+        try:
+            yield
+        finally:
+            self.give()
 
     def settle(self)->None:
         "Wait until all pages stand still; then a clock may start"
@@ -77,8 +79,10 @@ class Live(W.HTML):
     def now(self)->None:
         "Draw, as soon as nobody decodes"
         with MACHINE.mine():
-            try: self.value = self.draw()
-            except Exception as e: self.value = fault(e)
+            try:
+                self.value = self.draw()
+            except Exception as e:
+                self.value = fault(e)
 
     def wait(self, timeout:float=60.)->bool: # False: still at work
         "Until what is due has been drawn"
@@ -91,7 +95,8 @@ class Stopped(Exception):
 
 class Job(W.VBox):
     "A button that starts `work`, one that stops it, how far it is, and how it ended on one line"
-    def __init__(self, label:str, work): # `work(job)` calls `job.step` often; what it returns, markup, is said at the end
+    # `work(job)` calls `job.step` often; what it returns, markup, is said at the end
+    def __init__(self, label:str, work):
         self.work, self.halt, self.thread = work, Event(), Thread()
         self.go = W.Button(description=label, button_style='primary')
         self.end = W.Button(description='Stop', disabled=True)
@@ -112,13 +117,17 @@ class Job(W.VBox):
         "In the thread: work as soon as nobody else does, say how it ended, and be ready for the next"
         try:
             with MACHINE.mine(self.check): self.finish()
-        except Stopped: self.ready('<span role="status">stopped</span>')
+        except Stopped:
+            self.ready('<span role="status">stopped</span>')
 
     def finish(self)->None:
         "Work, and say how it ended"
-        try: said = f'<span role="status">{self.work(self)}</span>'
-        except Stopped: said = '<span role="status">stopped</span>'
-        except Exception as e: said = fault(e)
+        try:
+            said = f'<span role="status">{self.work(self)}</span>'
+        except Stopped:
+            said = '<span role="status">stopped</span>'
+        except Exception as e:
+            said = fault(e)
         self.ready(said)
 
     def ready(self, said:str)->None: # markup
@@ -148,7 +157,8 @@ class Job(W.VBox):
 # %% ../nbs/26_parts.ipynb #export-parts
 def picture(fig:Plot)->str:
     "A figure as an `img` with its words"
-    return f'<img alt="{html.escape(plain(fig.alt))}" src="data:image/png;base64,{fig._repr_mimebundle_()[0]["image/png"]}">'
+    data, _ = fig._repr_mimebundle_()
+    return f'<img alt="{html.escape(plain(fig.alt))}" src="data:image/png;base64,{data["image/png"]}">'
 
 def number(name:str, x:float, digits:int=3)->str:
     "A number that can be found by its name"
@@ -156,7 +166,8 @@ def number(name:str, x:float, digits:int=3)->str:
 
 def shown(markup:str, alt:str='')->HTML:
     "Markup in the style of the package"
-    return HTML(f'<style>{asset("tokens.css")}{asset("explore.css")}{asset("widgets.css")}</style><div class="sd sd-view">{markup}</div>', alt)
+    return HTML(f'<style>{asset("tokens.css")}{asset("explore.css")}{asset("widgets.css")}</style><div class="sd '
+                f'sd-view">{markup}</div>', alt)
 
 def table(rows:dict, # heading, text -> cells, markup or numbers
          )->str:
@@ -175,7 +186,8 @@ def beside(disturbed:list, # sentences
 
 def field(label:str, value=None, kind=W.Text, width='24em', **options)->W.Widget:
     "A named control"
-    return kind(value=value, description=label, style=dict(description_width='7em'), layout=W.Layout(width=width, max_width='calc(100% - 4px)'), **options)
+    return kind(value=value, description=label, style=dict(description_width='7em'),
+                layout=W.Layout(width=width, max_width='calc(100% - 4px)'), **options)
 
 def dial(label:str, value, low, high, step=1)->W.Widget:
     "A slider, for whole numbers when `step` is one"
@@ -183,7 +195,9 @@ def dial(label:str, value, low, high, step=1)->W.Widget:
 
 def choice(label:str, value, options)->W.Widget:
     "Buttons of which one is down"
-    return W.ToggleButtons(options=options, value=value, description=label, style=dict(description_width='7em', button_width='auto'), layout=W.Layout(display='flex', flex_flow='row'))
+    return W.ToggleButtons(options=options, value=value, description=label,
+                           style=dict(description_width='7em', button_width='auto'),
+                           layout=W.Layout(display='flex', flex_flow='row'))
 
 def row(*controls)->W.HBox:
     "Side by side while there is room"

@@ -56,7 +56,8 @@ def pace(laps:dict, # name -> `Lap`
 OWN = ['tiny', 'toy'] # pairs that are always here
 MADE = ['lookup', 'early_exit:2', 'int8', 'int4'] # drafts that any target has
 TARGETS = {k: [k, *MADE] for k in OWN}
-for _name, _drafts in {'gpt2': ['distilgpt2'], 'gpt2-medium': ['distilgpt2', 'gpt2'], 'gpt2-large': ['distilgpt2', 'gpt2']}.items():
+for _name, _drafts in {'gpt2': ['distilgpt2'], 'gpt2-medium': ['distilgpt2', 'gpt2'],
+                       'gpt2-large': ['distilgpt2', 'gpt2']}.items():
     TARGETS |= {_name: _drafts + MADE, f'random {_name}': _drafts}
 
 def is_fetched(name:str)->bool:
@@ -73,8 +74,10 @@ def check_fetched(*names:str)->None:
 
 def here(device:str)->bool:
     "Does torch see such a device?"
-    try: return bool(pick_device(device))
-    except ValueError: return False
+    try:
+        return bool(pick_device(device))
+    except ValueError:
+        return False
 
 # %% ../nbs/29_race.ipynb #export-race
 DEVICES = ['cpu', 'mps', 'cuda']
@@ -113,7 +116,8 @@ class Race(W.VBox):
             if not target.startswith('random '): check_fetched(target, draft)
             self.loaded.clear() # never two at a time
             own = None if draft == target else draft
-            self.loaded[key] = open_pair(target, own, self.alpha.value, device=self.device.value, dtype=self.dtype.value)
+            self.loaded[key] = open_pair(target, own, self.alpha.value, device=self.device.value,
+                                         dtype=self.dtype.value)
         return self.loaded[key]
 
     def length_or_controller(self):
@@ -153,7 +157,8 @@ class Race(W.VBox):
 def in_pace(factor:float)->str: # seconds shown for each second that passed
     "In words"
     if factor == 1: return 'as it was'
-    return f'{factor:.1f} times slower than it was, all alike' if factor > 1 else f'{1/factor:.1f} times faster than it was, all alike'
+    if factor > 1: return f'{factor:.1f} times slower than it was, all alike'
+    return f'{1/factor:.1f} times faster than it was, all alike'
 
 def ended(pair:Pair, ids:Tensor, gamma, temperature:float, n:int, every:dict, # name -> `Lap`s, run by run
           check=lambda: None, # called after each round

@@ -30,15 +30,20 @@ def acceptance_view(p_logits, # scores of the target, [V]
                    )->HTML:
     "What is kept and what is left over, in a figure and in numbers"
     p, q = (probs(z, temperature) for z in vectors(p_logits, q_logits))
-    top, laws, fig = likeliest(p, q, most), {'p': p, 'q': q, 'min(p, q)': torch.minimum(p, q), 'residual': residual(p, q)}, plot_overlap(p, q, name, most)
-    rows = {'token': [html.escape(visible(name(i))) for i in top] + ['all'], **{k: [*law[top].tolist(), float(law.sum())] for k, law in laws.items()}}
-    return shown(f'{picture(fig)}<p>α = {number("alpha", overlap(p, q))} = 1 − TV, with TV = {number("tv", tv(p, q))}</p>{table(rows)}', fig.alt)
+    top, laws, fig = likeliest(p, q, most), {'p': p, 'q': q, 'min(p, q)': torch.minimum(p, q),
+                                             'residual': residual(p, q)}, plot_overlap(p, q, name, most)
+    rows = {'token': [html.escape(visible(name(i))) for i in top] + ['all'],
+            **{k: [*law[top].tolist(), float(law.sum())] for k, law in laws.items()}}
+    return shown(f'{picture(fig)}<p>α = {number("alpha", overlap(p, q))} = 1 − TV, with TV = '
+                 f'{number("tv", tv(p, q))}</p>{table(rows)}', fig.alt)
 
 # %% ../nbs/27_widgets.ipynb #export-acceptance
 def numbers(text:str)->list:
     "Numbers with commas or spaces between them"
-    try: return [float(o) for o in text.replace(',', ' ').split()]
-    except ValueError: raise ValueError(f'{text!r}: give numbers, as in 2, 1.2, -1') from None
+    try:
+        return [float(o) for o in text.replace(',', ' ').split()]
+    except ValueError:
+        raise ValueError(f'{text!r}: give numbers, as in 2, 1.2, -1') from None
 
 def last_rows(pair:Pair, text:str)->tuple: # logits of the target and the draft, [V] each
     "What both models say after `text`"
@@ -53,7 +58,8 @@ class AcceptanceExplorer(Lab):
                 ):
         self.given, self.rows = pair, lru_cache(16)(lambda text: last_rows(self.pair, text))
         self.source = choice('logits of', 'two vectors', ['two vectors', 'a real text'])
-        self.p, self.q = (field(k, ', '.join(f'{o:g}' for o in z)) for k, z in (('target', p_logits), ('draft', q_logits)))
+        self.p, self.q = (field(k, ', '.join(f'{o:g}' for o in z)) for k,
+                          z in (('target', p_logits), ('draft', q_logits)))
         self.text, self.temperature = field('text', text), dial('temperature', 1., 0., 5., .1)
         self.source.observe(self.choose, 'value'); self.choose()
         self.view = Live(self.draw, self.source, self.p, self.q, self.text, self.temperature)
@@ -62,12 +68,15 @@ class AcceptanceExplorer(Lab):
     def choose(self, change=None)->None:
         "Only the fields that count are there"
         real = self.source.value == 'a real text'
-        for control, there in ((self.p, not real), (self.q, not real), (self.text, real)): control.layout.display = '' if there else 'none'
+        for control, there in ((self.p, not real), (self.q, not real), (self.text, real)):
+            control.layout.display = '' if there else 'none'
 
     def draw(self)->HTML:
         "As the controls stand"
-        if self.source.value == 'two vectors': return acceptance_view(numbers(self.p.value), numbers(self.q.value), self.temperature.value)
-        return acceptance_view(*self.rows(self.text.value), self.temperature.value, lambda i: self.pair.tokenizer.decode([i]))
+        if self.source.value == 'two vectors':
+            return acceptance_view(numbers(self.p.value), numbers(self.q.value), self.temperature.value)
+        return acceptance_view(*self.rows(self.text.value), self.temperature.value,
+                               lambda i: self.pair.tokenizer.decode([i]))
 
 # %% ../nbs/27_widgets.ipynb #export-coins
 class Coins(Noted):
@@ -107,21 +116,44 @@ def emitted(r:dict)->list: # (kind, text); `r` as `note` gives it
     "What a round adds to the text"
     return [('kept' if i < r['n'] else r['closing'], text) for i, text in enumerate(r['text'])]
 
+def step_rows(r:dict, # a round of `film`
+              step:int, # how far it has come, 0..4
+             )->dict: # heading -> cells
+    "What is known of a round by then"
+    closing = [] if step < 4 or r['closing'] == 'none' else [r['closing']]
+    kinds = fates(r) if step > 2 else ['drafted']*len(r['x'])
+    boxes = [token(t, k) for t, k in zip(r['x'], kinds)] + [token(r['y'], k) for k in closing]
+    known = [('draft', boxes), ('q', r['q'])]
+    if step > 0: known += [('p', r['p']), ('min(1, p/q)', [min(1., p/q) for p, q in zip(r['p'], r['q'])])]
+    if step > 1: known.append(('coin u', r['u']))
+    if step > 2: known.append(('fate', fates(r) + closing))
+    return {name: cells for name, cells in known if cells}
+
+def step_words(r:dict, step:int)->str: # as for `step_rows`
+    "What happens in this step"
+    end = f'{r["closing"]}: one token of the target\'s own'
+    if r['closing'] == 'none': end = 'a kept token ends the text'
+    return [f'the draft model proposes {len(r["x"])}', 'the target reads them all in one pass',
+            'a coin for each: kept while u q < p', f'{r["n"]} of {len(r["x"])} kept', end][step]
+
+def sums(done:list)->str: # markup; rounds of `film`
+    "Tokens a round and acceptance so far"
+    if not done: return 'no token yet'
+    new, tested, kept = (sum(o[k] for o in done) for k in ('new', 'tested', 'n'))
+    said = f'{new} tokens in {len(done)} passes of the target: τ = {number("tau", new/len(done), 2)}'
+    return f'{said}, α̂ = {number("alpha", kept/tested, 2)}' if tested else said
+
 def html_step(rounds:list, # as `film` gives them
               at:int=0, # which step: five make a round
               prompt:str='', # shown before the text
              )->HTML:
     "One step of a generation: the text so far, and the round as far as it has come"
-    (k, step), pairs = divmod(at, len(STEPS)), lambda r: [*zip(r['p'], r['q'])]
-    r, done = rounds[k], rounds[:k + (step == 4)]
-    lines = [('draft', [token(t, f if step > 2 else 'drafted') for t, f in zip(r['x'], fates(r))] + [token(r['y'], r['closing'])]*(step == 4 and r['closing'] != 'none')),
-             ('q', r['q']), ('p', r['p']), ('min(1, p/q)', [min(1., p/q) for p, q in pairs(r)]), ('coin u', r['u']), ('fate', fates(r) + [r['closing']]*(step == 4))]
-    say = [f'the draft proposes {len(r["x"])}', 'the target reads them all in one pass', 'a coin for each: kept while u q < p', f'{r["n"]} of {len(r["x"])} kept',
-           'a kept draft ends the text' if r['closing'] == 'none' else f'{r["closing"]}: one token of the target\'s own'][step]
-    new, tested, kept = sum(len(emitted(o)) for o in done), sum(o['tested'] for o in done), sum(o['n'] for o in done)
-    so_far = f'{new} tokens in {len(done)} passes of the target: τ = {number("tau", new/len(done), 2)}' + f', α̂ = {number("alpha", kept/tested, 2)}'*(tested > 0) if done else 'no token yet'
-    return shown(said_so_far([p for o in done for p in emitted(o)], prompt) + f'<p><b>round {k + 1} of {len(rounds)}, {STEPS[step]}</b>: {say}</p>'
-                 + table({name: o for name, o in lines[:(2, 4, 5, 6, 6)[step]] if o}) + f'<p>{so_far}</p>', f'Round {k + 1}, {STEPS[step]}: {say}.')
+    k, step = divmod(at, len(STEPS))
+    r, done = rounds[k], rounds[:k + 1 if step == 4 else k]
+    said, name = step_words(r, step), STEPS[step]
+    text = said_so_far([p for o in done for p in emitted(o)], prompt)
+    return shown(f'{text}<p><b>round {k + 1} of {len(rounds)}, {name}</b>: {said}</p>{table(step_rows(r, step))}'
+                 f'<p>{sums([o | dict(new=len(o["text"])) for o in done])}</p>', f'Round {k + 1}, {name}: {said}.')
 
 # %% ../nbs/27_widgets.ipynb #export-player
 class RoundPlayer(Lab):
@@ -133,14 +165,16 @@ class RoundPlayer(Lab):
         self.prompt, self.seed = field('prompt', prompt), field('seed', seed, W.IntText, '12em')
         self.gamma, self.temperature = dial('draft length γ', gamma, 1, 8), dial('temperature', temperature, 0., 2., .1)
         self.at, self.play = dial('step', 0, 0, 0), W.Play(interval=1000, max=0, show_repeat=False)
-        self.back, self.forward = (W.Button(description=o, layout=W.Layout(width='8em')) for o in ('◀ back', 'forward ▶'))
+        self.back, self.forward = (W.Button(description=o, layout=W.Layout(width='8em'))
+                                   for o in ('◀ back', 'forward ▶'))
         self.back.on_click(lambda _: self.move(-1))
         self.forward.on_click(lambda _: self.move(1))
         W.link((self.play, 'value'), (self.at, 'value'))
         self.began, self.view = prompt, Live(self.draw, self.at)
         self.view.quiet = .05
         self.job, self.steps = Job('Decode', self.decode), row(self.back, self.play, self.forward)
-        super().__init__([row(self.prompt, self.seed), row(self.gamma, self.temperature), self.job, self.steps, self.view])
+        super().__init__([row(self.prompt, self.seed), row(self.gamma, self.temperature), self.job, self.steps,
+                          self.view])
         self.job.start()
 
     def move(self, by:int)->None:
@@ -163,6 +197,7 @@ class RoundPlayer(Lab):
                 self.at.max = self.play.max = len(STEPS)*len(self.rounds) - 1
                 job.step(made/self.max_new_tokens)
         finally:
-            if self.rounds: self.steps.children += (self.at,) # only now: on the page, its End key keeps the range it was born with
+            # only now: on the page, its End key keeps the range it was born with
+            if self.rounds: self.steps.children += (self.at,)
             self.view.later()
         return f'{made} tokens in {len(self.rounds)} rounds'
