@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from shlex import quote
-from .comparing import Costs, gain, median_costs, pass_costs, predicted, loops
+from .comparing import Costs, gain, loops, median_costs, pass_costs, predicted
 from .machine import cpu_seconds, disturbances, environment
 from .timing import Clock, check_inputs, check_lengths, interleave, run_rates, stepping
 from .decoding import generate
@@ -98,7 +98,7 @@ class Plan:
         "For JSON"
         names = 'pair gamma best tried verdict measured runs predicted iid factors rule disturbed environment'.split()
         stats = {k: getattr(self.stats, k) for k in ('alpha_hat', 'alpha_by_position', 'lossless')}
-        return {**{k: getattr(self, k) for k in names}, **stats, 'c': self.costs.c, 'v': self.costs.v}
+        return {**{k: getattr(self, k) for k in names}, **stats, 'c': self.costs.c, 'v': self.costs.v, 'rest': self.costs.rest}
 
 # %% ../nbs/20_planning.ipynb #make-plan
 def two_ways(pair, # models and tokenizer

@@ -2,7 +2,7 @@
 import json, os
 from pathlib import Path
 import pytest, yaml
-from specdec import bench, cli, pairs, planning, sweeping
+from specdec import bench, cli, comparing, pairs, planning, sweeping, tables
 from specdec.zoo import Pair, byte_tokenizer, random_gpt2
 
 SHAPE = dict(vocab_size=256, n_layer=1, n_head=2, n_embd=32, n_positions=64, bos_token_id=None, eos_token_id=None)
@@ -24,7 +24,7 @@ def here(tmp_path, monkeypatch):
 @pytest.fixture
 def idle(here, monkeypatch):
     "The same, and whoever opens models or measures fails"
-    for module, name in ((sweeping, 'open_pair'), (pairs, 'open_pair'), (bench, 'load_models'), (planning, 'fill'), (planning, 'plan'), (bench, 'compare'), (bench, 'run_bench'), (cli, 'run_demo')):
+    for module, name in ((sweeping, 'open_pair'), (pairs, 'open_pair'), (bench, 'load_models'), (tables, 'fill'), (planning, 'plan'), (comparing, 'compare'), (bench, 'run_bench'), (cli, 'run_demo')):
         monkeypatch.setattr(module, name, lambda *args, **kw: pytest.fail('the work has begun'))
     monkeypatch.setattr('specdec.zoo.load_pair', lambda *args, **kw: pytest.fail('the work has begun'))
     return here
