@@ -22,9 +22,12 @@ class FileIsThere(BadInput, FileExistsError):
 
 def same_file(a, b)->bool: # paths; none, either or both may be there
     "Do two names lead to one file, here or where capitals do not count?"
-    a, b = Path(a), Path(b)
-    alike = str(a.resolve()).casefold() == str(b.resolve()).casefold()
-    return alike or a.exists() and b.exists() and a.samefile(b)
+    try:
+        a, b = Path(a).resolve(), Path(b).resolve()
+    except (OSError, RuntimeError) as e:                                                    # a loop of links
+        raise BadInput(f'{a}: this is no place for a file: {e}') from None
+    if any(o.exists() and not (o.is_file() or o.is_dir()) for o in (a, b)): return False    # a device takes anything
+    return str(a).casefold() == str(b).casefold() or a.exists() and b.exists() and a.samefile(b)
 
 # %% ../nbs/20_files.ipynb #prompt
 @dataclass(frozen=True)
