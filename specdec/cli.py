@@ -13,7 +13,7 @@ import typer
 from .demo import run_demo
 from .requests import (Alpha, Backend, Data, Device, Draft, Dtype, Json, NewTokens, Prompt, Rule, Runs, Seed,
                               Target, Temperature, Usage, as_backend, check_files, check_settings, checking, folders,
-                              given, inputs, length_or_strategy, open_models, path_opt, read_texts, text_opt, values)
+                              given, inputs, as_length, open_models, path_opt, read_texts, text_opt, values)
 from .terminal import (acceptance_lines, any_encoding, cautions, number, one_line, progress, show_plan,
                               show_rates, some, sweep_table, table, terminal, write)
 
@@ -61,14 +61,16 @@ def save(path:Path, # .json, or None
     if path: path.write_text(json.dumps(plain_json(got), indent=1) + '\n', encoding='utf-8')
 
 # %% ../nbs/24_cli.ipynb #demo
-DEMO = 'Examples:   specdec demo   |   specdec demo --prompt "class Stack:" --gamma 4   |   specdec demo --temperature 0.8 --json demo.json'
+DEMO = ('Examples:   specdec demo   |   specdec demo --prompt "class Stack:" --gamma 4   |   '
+        'specdec demo --temperature 0.8 --json demo.json')
+SHOWN = '0 is greedy; default: a sampled text at 0.8 and a greedy one.'
 LENGTH = 'Draft length; default: the best one for this pair on this machine.'
 
 @app.command(epilog=DEMO)
 def demo(prompt:Prompt=None,
          gamma:Annotated[int, typer.Option('--gamma', '--k', min=1, help=LENGTH)]=None,
          tokens:Annotated[int, typer.Option(min=1, help='New tokens for each prompt.')]=128,
-         temperature:Annotated[float, typer.Option(help='0 is greedy; default: a sampled text at 0.8 and a greedy one.')]=None,
+         temperature:Annotated[float, typer.Option(help=SHOWN)]=None,
          seed:Seed=0, device:Device='cpu', dtype:Dtype='auto', runs:Runs=3, json:Json=None):
     "Offline, with the pair that comes with the package: show texts, check the greedy one, time them."
     with checking():
@@ -84,13 +86,14 @@ def demo(prompt:Prompt=None,
                        "with the output of --json")
 
 # %% ../nbs/24_cli.ipynb #download
+FOLDER = 'Folder to put the files in; default: the last part of the name.'
 FETCH = 'Examples:   specdec download --model gpt2 --path models/gpt2   |   specdec download --dataset owner/prompts'
 
 @app.command(epilog=FETCH)
 def download(model:Annotated[str, text_opt(help='A model on the hub.')]=None,
              dataset:Annotated[str, text_opt(help='A dataset on the hub; give one of the two.')]=None,
              revision:Annotated[str, text_opt(help='Branch, tag or commit.')]='main',
-             path:Annotated[Path, path_opt(help='Folder to put the files in; default: the last part of the name.')]=None):
+             path:Annotated[Path, path_opt(help=FOLDER)]=None):
     "Fetch a model or a dataset from the hub; the token, if one is needed, is read from HF_TOKEN or from .env."
     from specdec.download import download_files
     try:
@@ -210,7 +213,8 @@ def check_sweep(output:Path, # --output
     "Raise a `ValueError` for files that a sweep must not write"
     from specdec.sweeping import is_sweep_figure
     for option, path, kinds in ('--output', output, ('.csv', '.jsonl')), ('--figure', figure, ('.png', '.svg')):
-        if path and path.suffix not in kinds: raise ValueError(f'{option} {path}: the name must end in {" or ".join(kinds)}')
+        if path and path.suffix not in kinds:
+            raise ValueError(f'{option} {path}: the name must end in {" or ".join(kinds)}')
     if figure and force: raise ValueError('--force: a figure that is named with --figure is overwritten without it')
     beside = output.with_suffix('.png')
     check_files(reads, {'--output': output, '--figure': figure or beside})
@@ -226,7 +230,7 @@ def as_grid(gamma:str, # the options of a sweep
     "Raise a `ValueError` for a grid that cannot be run, and for a rule that would not be"
     from specdec.sweeping import points
     rules, hot = values(rule, str, '--rule'), values(temperature, float, '--temperature')
-    grid = points(values(gamma, length_or_strategy, '--gamma'), hot, rules, values(pair, str, '--pair'))
+    grid = points(values(gamma, as_length, '--gamma'), hot, rules, values(pair, str, '--pair'))
     if len(rules) == 1 or any(hot): return grid
     raise ValueError(f'--rule {",".join(rules[1:])}: at temperature 0 all rules are the same; leave it out, or add a '
                      'temperature')

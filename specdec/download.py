@@ -80,7 +80,7 @@ def download_files(model:str=None, # a name on the hub
                    revision:str='main', # branch, tag or commit
                    path:Path=None, # folder; None: the last part of the name
                   )->Path: # the folder
-    "Fetch a model or a data set; raises `ValueError` for what was asked and `RuntimeError` for what failed, in one line"
+    "Fetch a model or a data set; a `ValueError` for what was asked, a `RuntimeError` for what failed, in one line"
     if (model is None) == (dataset is None): raise ValueError('give exactly one of --model and --dataset')
     kind, name = ('model', model) if model else ('dataset', dataset)
     asked = dict(kind=kind, name=name)

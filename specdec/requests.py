@@ -175,7 +175,7 @@ def values(text:str, # comma-separated
     except (ValueError, typer.BadParameter):
         raise ValueError(f'{option} {text}: give values with commas between them, as in 1,2,4') from None
 
-def length_or_strategy(text:str):
+def as_length(text:str):
     "A draft length, or the name of a controller"
     from specdec.learning import STRATEGIES
     number = re.fullmatch('[+-]?[0-9]{1,9}', text)

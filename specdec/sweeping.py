@@ -98,10 +98,10 @@ class Sweep:
     def __post_init__(self):
         "Fill in the prompts, and check what can be wrong without a model"
         if self.prompts is None: self.prompts = [t for texts in held_out_prompts(1).values() for t in texts]
-        self.check()
+        self.check_settings()
         self._name = self._pair = None
 
-    def check(self)->None:
+    def check_settings(self)->None:
         "Raise a `ValueError` for a setting that cannot be"
         check_seed(self.seed)
         if not self.prompts or not all(isinstance(t, str) and t.strip() for t in self.prompts):
