@@ -93,32 +93,41 @@ def expected_tokens(alpha, # acceptance: a number, or one value a position
     return 1. + sum(accumulate(positions(alpha, gamma), mul))
 
 # %% ../nbs/03_theory.ipynb #speedup
-def at_length(values, # a number, or one value a draft length: the first belongs to gamma = 1
+def at_length(name:str, # of the cost, for the message
+              values, # a number, a dict draft length -> number, or one a draft length: the first belongs to gamma = 1
               gamma:int, # draft length >= 1
              ): # one value
     "What of `values` belongs to `gamma`"
+    if hasattr(values, 'get'): return values.get(gamma)
     if not per_position(values): return values
-    check_enough('v', values, gamma, 'a draft length')
+    check_enough(name, values, gamma, 'a draft length')
     return values[gamma - 1]
+
+def lengths_known(alpha, c, v, gamma_max:int)->list: # of draft lengths >= 1
+    "The draft lengths up to `gamma_max` at which acceptance and both costs are given"
+    dicts = [o for o in (c, v) if hasattr(o, 'get')]
+    lists = [len(o) for o in (alpha, c, v) if per_position(o) and not hasattr(o, 'get')]
+    return [g for g in range(1, min([gamma_max, *lists]) + 1) if all(o.get(g) is not None for o in dicts)]
 
 # %% ../nbs/03_theory.ipynb #speedup-formula
 def speedup(alpha, # acceptance: a number, or one value a position
             gamma:int, # draft length; 0 is plain decoding: 1
-            c:float, # cost of one draft pass / cost of one target pass
-            v=1., # cost of a (gamma + 1)-row pass / cost of a 1-row pass; a number, or one value a draft length
+            c, # cost of one draft pass / cost of one target pass; a number, or one value a draft length
+            v=1., # cost of a (gamma + 1)-row pass / cost of a 1-row pass; the same
            )->float: # tokens a second beside plain decoding's
     "Walltime improvement: tau / (gamma c + v) (Leviathan et al., theorem 3.8 when v = 1)"
-    said, tau = 'costs are finite, c >= 0 and v > 0', expected_tokens(alpha, gamma)
-    c = as_real('c', c, high=None, said=said)
+    tau, said = expected_tokens(alpha, gamma), 'costs are finite, c >= 0 and v > 0'
     if not gamma: return 1.
-    return tau / (gamma*c + as_real('v', at_length(v, gamma), high=None, above=True, said=said))
+    c = as_real('c', at_length('c', c, gamma), high=None, said=said)
+    return tau / (gamma*c + as_real('v', at_length('v', v, gamma), high=None, above=True, said=said))
 
 # %% ../nbs/03_theory.ipynb #best
 def best_gamma(alpha, # acceptance: a number, or one value a position
-               c:float, # cost of one draft pass / cost of one target pass
-               v=1., # cost of a (gamma + 1)-row pass / cost of a 1-row pass; a number, or one value a draft length
+               c, # cost of one draft pass / cost of one target pass; a number, one value a draft length, or a dict
+               v=1., # cost of a (gamma + 1)-row pass / cost of a 1-row pass; the same
                gamma_max:int=60, # longest draft to consider; also no longer than the lists that are given
               )->int: # 0: do not speculate
-    "The draft length with the largest `speedup`; the shortest of equals"
-    longest = min([as_whole('gamma_max', gamma_max), *(len(o) for o in (alpha, v) if per_position(o))])
-    return max(range(longest + 1), key=lambda g: speedup(alpha, g, c, v))
+    "The draft length with the largest `speedup`, of those whose costs are known; the shortest of equals"
+    if not (per_position(c) or hasattr(c, 'get')): speedup(0., 1, c)          # a wrong cost is wrong at any length
+    lengths = [0, *lengths_known(alpha, c, v, as_whole('gamma_max', gamma_max))]
+    return max(lengths, key=lambda g: speedup(alpha, g, c, v))
