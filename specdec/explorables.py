@@ -14,6 +14,7 @@ from .figures import gains, vectors
 from .markup import HTML, asset, plain, visible
 from .rounds import note, written
 from .verification import as_rule
+from .theory import best_gamma
 
 # %% ../nbs/25_explorables.ipynb #export-explorable
 def explorable(kind:str, # which script
@@ -60,7 +61,7 @@ def speedup_explorer(alpha:float=.8, gamma:int=4, c:float=.1, v:float=1., # to s
     if gamma not in range(gamma_max + 1):
         raise ValueError(f'gamma={gamma!r}: it must be a whole number in 0..{gamma_max}, or raise gamma_max')
     gain = gains(alpha, c, v, gamma_max)
-    best = max(gain, key=gain.get)
+    best = best_gamma(alpha, c, v, gamma_max)
     return explorable('speedup', dict(alpha=alpha, gamma=gamma, c=c, v=v, measured=measured or {}, gamma_max=gamma_max),
                       f'At alpha = {alpha:g}, c = {c:g}, v = {v:g} the best draft length is {best}, speedup '
                       f'{gain[best]:.2f}.')

@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from .distributions import overlap, tv
 from .markup import HTML, asset, key, plain, running, token, visible
 from .rounds import Stats, interval, written
-from .theory import expected_tokens, per_position, speedup
+from .theory import best_gamma, expected_tokens, per_position, speedup
 
 # %% ../nbs/05_figures.ipynb #export-palette
 TARGET, DRAFT, KEPT, REJECTED, CORRECTION = '#2F76EE', '#CE832A', '#187B61', '#C34211', '#9952AE'
@@ -173,7 +173,7 @@ def plot_speedup(alpha, # acceptance: a number, one value a position, or a dict 
     ax.axhline(1, color=GREY, ls='--', lw=1)
     for style, (name, a) in zip(cycle(SERIES), named(alpha).items()):
         gain = gains(a, c, v, gamma_max)
-        best = max(gain, key=gain.get)
+        best = best_gamma(a, c, v, gamma_max)
         ax.plot(gain.keys(), gain.values(), label=label(f'{name}, best γ = {best}'), ms=4, **style)
         ax.plot(best, gain[best], 'o', ms=12, mfc='none', mec=style['color'], mew=2)
         fig.alt += f' {name}: best draft length {best}, speedup {gain[best]:.2f}.'
