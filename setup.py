@@ -13,7 +13,8 @@ setup(
     name=cfg['lib_name'],
     version=cfg['version'],
     description=cfg['description'],
-    long_description=(HERE/'README.md').read_text(encoding='utf-8') if (HERE/'README.md').exists() else cfg['description'],
+    long_description=(HERE/'README.md').read_text(encoding='utf-8') if (HERE/'README.md').exists()
+    else cfg['description'],
     long_description_content_type='text/markdown',
     keywords=words('keywords'),
     author=cfg['author'],
@@ -24,7 +25,8 @@ setup(
     python_requires=f">={cfg['min_python']}",
     packages=find_packages(include=[lib, f'{lib}.*']),
     # globs in package_data are not recursive, so the data files are listed one by one
-    package_data={lib: [p.relative_to(HERE/lib).as_posix() for p in sorted((HERE/lib/'data').rglob('*')) if p.is_file()]},
+    package_data={lib: [p.relative_to(HERE/lib).as_posix() for p in sorted((HERE/lib/'data').rglob('*'))
+                        if p.is_file()]},
     include_package_data=False,
     install_requires=words('requirements'),
     extras_require={'dev': words('dev_requirements')},

@@ -9,7 +9,8 @@ EXE = Path(sys.executable).with_name('specdec')
 def process(*args, cwd=None, **env):
     "In a process of its own"
     cmd = [EXE, *map(str, args)]
-    return subprocess.run(cmd, cwd=cwd, capture_output=True, text=True, timeout=300, env={**os.environ, 'COLUMNS': '100', **env})
+    return subprocess.run(cmd, cwd=cwd, capture_output=True, text=True, timeout=300,
+                          env={**os.environ, 'COLUMNS': '100', **env})
 
 def inside(capsys, *args):
     "In this process: the exit code, what stdout and stderr got"

@@ -4,7 +4,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT/'tools'))
-os.environ.setdefault('HF_HUB_OFFLINE', '1')          # no test of this folder needs the network; a fixture that installs says so
+# no test of this folder needs the network; a fixture that installs says so
+os.environ.setdefault('HF_HUB_OFFLINE', '1')
 
 def pytest_configure(config):
     config.addinivalue_line('markers', 'slow: builds a wheel or the docs site; run by .ci/run, not by make test')
@@ -17,7 +18,9 @@ def shares(item):
 def pytest_collection_modifyitems(items):
     "With `-n 2 --dist loadgroup`: what is made once for a module is made in one process"
     for item in items:
-        if ' at 0x' in item.nodeid: raise pytest.UsageError(f'{item.nodeid}: an address in the name of a test is another in each process: give it ids')
+        if ' at 0x' in item.nodeid:
+            raise pytest.UsageError(f'{item.nodeid}: an address in the name of a test is another in each process: give '
+                                    f'it ids')
         if shares(item): item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 @pytest.fixture(scope='session')
@@ -35,4 +38,5 @@ def browser():
         b.close()
 
 @pytest.fixture(scope='session')
-def notebooks(): return sorted(p for p in (ROOT/'nbs').rglob('*.ipynb') if not any(s[0] in '._' for s in p.relative_to(ROOT).parts))
+def notebooks():
+    return sorted(p for p in (ROOT/'nbs').rglob('*.ipynb') if not any(s[0] in '._' for s in p.relative_to(ROOT).parts))

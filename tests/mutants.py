@@ -15,11 +15,13 @@ for cell in json.loads(open(book, encoding='utf-8').read())['cells']:
     shell.run(source)
     if cell['id'] == name: print('RAISED', type(shell.exc).__name__ if shell.exc else None); break
 '''
-BROKEN = {'None', 'NameError', 'ImportError', 'ModuleNotFoundError', 'SyntaxError'}     # nothing noticed, or nothing was tried
+# nothing noticed, or nothing was tried
+BROKEN = {'None', 'NameError', 'ImportError', 'ModuleNotFoundError', 'SyntaxError'}
 
 def copy(dest):
     "Package, notebooks and tests; what is large or not changed is linked"
-    for name in ('specdec', 'nbs', 'tests'): shutil.copytree(ROOT/name, dest/name, ignore=shutil.ignore_patterns('__pycache__', 'data'))
+    for name in ('specdec', 'nbs', 'tests'):
+        shutil.copytree(ROOT/name, dest/name, ignore=shutil.ignore_patterns('__pycache__', 'data'))
     for name in ('specdec/data', 'settings.ini', 'tools', 'configs'): (dest/name).symlink_to(ROOT/name)
     return dest
 
@@ -40,14 +42,16 @@ def mutate(place, old, new):
 def run(place, folder, *cmd):
     "A Python command with the copy as the package"
     env = {**os.environ, 'PYTHONPATH': str(place), 'HF_HUB_OFFLINE': '1', 'MPLBACKEND': 'Agg', 'OMP_NUM_THREADS': '1'}
-    return subprocess.run([sys.executable, *map(str, cmd)], cwd=place/folder, capture_output=True, text=True, timeout=600, env=env)
+    return subprocess.run([sys.executable, *map(str, cmd)], cwd=place/folder, capture_output=True, text=True,
+                          timeout=600, env=env)
 
 def notices(place, check):
     "Does `check` (a test, or a cell of a notebook) fail in the copy, by a verdict of its own? And what it said"
     if '::' in check:
         file, function = check.split('::')
         r = run(place, '.', '-m', 'pytest', '-q', '-x', '-p', 'no:cacheprovider', f'tests/{file}.py', '-k', function)
-        return r.returncode == 1 and ' failed' in r.stdout and not re.search(r' errors?\b', r.stdout.splitlines()[-1]), r.stdout[-1500:]
+        last = (r.stdout.splitlines() or [''])[-1]
+        return r.returncode == 1 and ' failed' in last and not re.search(r' errors?\b', last), r.stdout[-1500:]
     name, cell = check.split('#')
     book = next(b for b in (place/'nbs').rglob('*.ipynb') if re.sub(r'^\d+_', '', b.stem) == name)
     r = run(place, book.parent.relative_to(place), '-c', CELLS, book.name, cell, SKIP)

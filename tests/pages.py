@@ -5,7 +5,8 @@ import yaml
 
 ASSUMES = re.compile(r'(?:^|(?<=[.!] ))(?:It )?(?:\*\*)?[Aa]ssumes(?:\*\*)?\s\S', re.M)
 HERE = r'\b(?:Next|go next|try next):|\*\*Next\*\* is|^## (?:Where to go next|Next)$'        # what begins a Next ...
-NEXT = re.compile(rf'(?:{HERE})(.+?)(?=\n\n\S|\Z)', re.M | re.S)                             # ... which ends with its paragraph
+# ... which ends with its paragraph
+NEXT = re.compile(rf'(?:{HERE})(.+?)(?=\n\n\S|\Z)', re.M | re.S)
 LINK = re.compile(r'\]\(([^)\s#]*\.ipynb)')
 
 def prose(nb):

@@ -13,9 +13,12 @@ def test_help(args):
         for o in 'prompt gamma tokens temperature seed device dtype runs json'.split(): assert f'--{o}' in r.stdout, o
 
 BAD = [
-    (['nosuch'], 'nosuch'), (['demo', '--dtype', 'float7'], 'float7'), (['demo', '--nosuch'], 'nosuch'), (['demo', '--gamma', 'many'], 'gamma'),
-    (['demo', '--gamma', 0], 'gamma'), (['demo', '--tokens', -1], 'tokens'), (['demo', '--temperature', -1], 'temperature'),
-    (['demo', '--temperature', 'nan'], 'temperature'), (['demo', '--runs', 0], 'runs'), (['demo', '--device', 'abacus'], 'abacus'),
+    (['nosuch'], 'nosuch'), (['demo', '--dtype', 'float7'], 'float7'), (['demo', '--nosuch'], 'nosuch'),
+    (['demo', '--gamma', 'many'], 'gamma'),
+    (['demo', '--gamma', 0], 'gamma'), (['demo', '--tokens', -1], 'tokens'),
+    (['demo', '--temperature', -1], 'temperature'),
+    (['demo', '--temperature', 'nan'], 'temperature'), (['demo', '--runs', 0], 'runs'),
+    (['demo', '--device', 'abacus'], 'abacus'),
     (['demo', '--prompt', ''], 'prompt')]
 
 def one_clear_line(code, out, err, names):
@@ -33,14 +36,16 @@ def test_bad_usage_in_a_process(args, names):
 
 def test_json_that_cannot_be_written(tmp_path, capsys):
     "Said before the work, in one line; nothing half-written"
-    code, out, err = inside(capsys, 'demo', '--tokens', 4, '--runs', 1, '--json', tmp_path/'no'/'such'/'folder'/'x.json')
+    code, out, err = inside(capsys, 'demo', '--tokens', 4, '--runs', 1, '--json',
+                            tmp_path/'no'/'such'/'folder'/'x.json')
     one_clear_line(code, out, err, 'x.json')
     assert not list(tmp_path.iterdir())
 
 @pytest.fixture(scope='module')
 def demo(tmp_path_factory):
     d = tmp_path_factory.mktemp('demo')
-    r = ok(run('demo', '--prompt', 'def ', '--tokens', 16, '--runs', 1, '--gamma', 3, '--seed', 0, '--json', d/'demo.json', cwd=d))
+    r = ok(run('demo', '--prompt', 'def ', '--tokens', 16, '--runs', 1, '--gamma', 3, '--seed', 0, '--json',
+               d/'demo.json', cwd=d))
     return r, json.loads((d/'demo.json').read_text())
 
 def test_demo_prints_text_and_table(demo):
@@ -59,12 +64,14 @@ def test_demo_json(demo):
     assert d['speedup'] == pytest.approx(tps['speculative']/tps['baseline'], rel=.1)
     assert d['speedup_vs_hf_assisted'] == pytest.approx(tps['speculative']/tps['hf_assisted'], rel=.1)
     assert 0 <= d['kept_frac'] <= d['alpha_hat'] <= 1 <= d['tau'] <= 4
-    assert {'torch', 'transformers'} <= {k.lower() for k in d['environment']} | {k.lower() for k in d['environment'].get('versions', {})}
+    assert {'torch', 'transformers'} <= {k.lower() for k in d['environment']} | {k.lower()
+                                                                                 for k in d['environment'].get('versions', {})}
 
 def test_demo_seed_decides(capsys):
     "Sampled: the same seed gives the same text after the prompt, and another seed another"
     def text(seed):
-        code, out, err = inside(capsys, 'demo', '--prompt', 'def ', '--tokens', 12, '--runs', 1, '--gamma', 2, '--temperature', .8, '--seed', seed)
+        code, out, err = inside(capsys, 'demo', '--prompt', 'def ', '--tokens', 12, '--runs', 1, '--gamma', 2,
+                                '--temperature', .8, '--seed', seed)
         assert code == 0, err
         return out[out.index('def '):out.index('12 new tokens')]
     assert text(5) == text(5) != text(6)

@@ -3,7 +3,8 @@ import pages, pytest
 
 def test_every_page_says_where_it_stands(root, notebooks):
     "What it assumes, and which pages come next, pages that are there; the first page assumes nothing and shows the way to all"
-    found = {p.relative_to(root/'nbs').as_posix(): [*pages.faults(pages.prose(p), p.parent)] for p in notebooks if p != root/'nbs/index.ipynb'}
+    found = {p.relative_to(root/'nbs').as_posix(): [*pages.faults(pages.prose(p), p.parent)] for p in notebooks
+             if p != root/'nbs/index.ipynb'}
     assert len(found) == len(notebooks) - 1 and not {k: v for k, v in found.items() if v}
 
 NEXT = 'Next: [c](c.ipynb)'

@@ -38,7 +38,8 @@ MUTANTS = [
      'target.rollback(L - 1); draft.rollback(L - 1)', 'target.rollback(target.length); draft.rollback(L - 1)',
      'test_properties::test_greedy_text_counts_and_caches'),
     ('Rows on top of a cache',
-     'ahead = torch.arange(n, device=at.device) > at[:, None]', 'ahead = torch.arange(n, device=at.device) > at[:, None] + 1',
+     'ahead = torch.arange(n, device=at.device) > at[:, None]',
+     'ahead = torch.arange(n, device=at.device) > at[:, None] + 1',
      'written_out#causal-test'),
     ('A near-tie in half precision',
      "'tie' if margin <= tolerance else 'FAULT'", "'tie'",
@@ -86,7 +87,8 @@ def traps(root):
     "Row -> the checks that it names"
     cells = json.loads((root/'nbs/notes/traps.ipynb').read_text(encoding='utf-8'))['cells']
     source = ''.join(next(c['source'] for c in cells if c['id'] == 'rows'))
-    return {trap: where.split() for trap, where in ast.literal_eval(source[source.index('{'):source.rindex('}') + 1]).items()}
+    return {trap: where.split() for trap, where in ast.literal_eval(source[source.index('{'):source.rindex('}')
+                                                                           + 1]).items()}
 
 def test_every_row_has_a_fault(traps):
     tried = [trap for trap, *_ in MUTANTS]

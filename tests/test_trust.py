@@ -10,8 +10,10 @@ MUST_BE = dict(trust_remote_code=False, use_safetensors=True, weights_only=True,
 def dangers(source):
     "What a module does that could run what a stranger wrote, one line each"
     tree = ast.parse(source)
-    safe = {c.name for c in ast.walk(tree) if isinstance(c, ast.ClassDef) and 'yaml.SafeLoader' in map(ast.unparse, c.bases)} | {'yaml.SafeLoader'}
-    said = any(isinstance(k, ast.keyword) and k.arg == 'trust_remote_code' for k in ast.walk(tree))        # what it says is looked at below
+    safe = {c.name for c in ast.walk(tree) if isinstance(c, ast.ClassDef)
+            and 'yaml.SafeLoader' in map(ast.unparse, c.bases)} | {'yaml.SafeLoader'}
+    # what it says is looked at below
+    said = any(isinstance(k, ast.keyword) and k.arg == 'trust_remote_code' for k in ast.walk(tree))
     for node in ast.walk(tree):
         if isinstance(node, ast.Import): yield from import_dangers({a.name for a in node.names})
         if isinstance(node, ast.ImportFrom): yield from import_dangers({f'{node.module}.{a.name}' for a in node.names})
@@ -56,7 +58,8 @@ def test_models_are_asked_for_as_safetensors(root):
     'torch.load(f)', 'torch.load(f, weights_only=False)', 'np.load(f, allow_pickle=True)', 'yaml.load(f)', 'eval(text)',
     'kind.from_pretrained(name)', 'kind.from_pretrained(name, trust_remote_code=True)',
     'kind.from_pretrained(name, trust_remote_code=trust)', 'generate(**{"trust_remote_code": True})',
-    'yaml.load(f, yaml.Loader)', 'o = dict(trust_remote_code=True)\nkind.from_pretrained(name, **o)', 'dict(use_safetensors=False)', 'options = dict(use_safetensors=safe)'])
+    'yaml.load(f, yaml.Loader)', 'o = dict(trust_remote_code=True)\nkind.from_pretrained(name, **o)',
+    'dict(use_safetensors=False)', 'options = dict(use_safetensors=safe)'])
 def test_each_way_is_found(root, line):
     "Also in the modules that handle files of weights: the line is put in front of them"
     texts = [t for t in sources(root).values() if 'safetensors' in t]
@@ -65,5 +68,6 @@ def test_each_way_is_found(root, line):
 @pytest.mark.parametrize('line', [
     'kind.from_pretrained(name, trust_remote_code=False)', 'kind.from_pretrained(None, state_dict=w)', 'model.eval()',
     'yaml.safe_load(f)', 'class L(yaml.SafeLoader): ...\nyaml.load(f, L)', 'yaml.load(f, yaml.SafeLoader)',
-    'o = dict(trust_remote_code=False)\nkind.from_pretrained(name, **o)', 'x = "trust_remote_code=True"', 'dict(use_safetensors=True)', 'PICKLED = "*.bin"'])
+    'o = dict(trust_remote_code=False)\nkind.from_pretrained(name, **o)', 'x = "trust_remote_code=True"',
+    'dict(use_safetensors=True)', 'PICKLED = "*.bin"'])
 def test_what_is_safe_is_let_through(line): assert not [*dangers(line)]

@@ -1,4 +1,5 @@
-"""Build the docs site into `doc_path`: nbdev prepares the pages in _proc, then Quarto renders them where it is installed, else smalldocs.
+"""Build the docs site into `doc_path`: nbdev prepares the pages in _proc, then Quarto renders them where it is
+installed, else smalldocs.
 
     python tools/build_docs.py [--smalldocs]        # --smalldocs: even where Quarto is installed"""
 import ast, json, re, shutil, subprocess, sys, warnings
@@ -8,11 +9,13 @@ from nbdev.config import get_config
 from nbdev.quarto import refresh_quarto_yml
 from nbdev.serve import proc_nbs
 
-def page(name): return re.sub(r'^\d+[a-zA-Z0-9]*_', '', name)        # as nbdev names it: 01_acceptance.ipynb -> acceptance.ipynb
+# as nbdev names it: 01_acceptance.ipynb -> acceptance.ipynb
+def page(name): return re.sub(r'^\d+[a-zA-Z0-9]*_', '', name)
 
 def unnested(text):
     "A name in the text of a link is linked by nbdev once more: the inner link goes"
-    return re.sub(r'\[((?:[^\[\]]|\[`[^`\n]+`\]\([^)\s]*\))*)\]\(', lambda m: '[' + re.sub(r'\[(`[^`\n]+`)\]\([^)\s]*\)', r'\1', m[1]) + '](', text)
+    return re.sub(r'\[((?:[^\[\]]|\[`[^`\n]+`\]\([^)\s]*\))*)\]\(',
+                  lambda m: '[' + re.sub(r'\[(`[^`\n]+`)\]\([^)\s]*\)', r'\1', m[1]) + '](', text)
 
 def plain_code(proc):
     "Take back the links that nbdev sets inside of code and of other links, where nothing renders them"
@@ -26,9 +29,11 @@ def plain_code(proc):
         p.write_text(json.dumps(nb), encoding='utf-8')
 
 def localise(proc, base):
-    "Do for smalldocs what Quarto does with `output-file`: pages without their number; and links to our own site made relative to its root."
+    "Do for smalldocs what Quarto does with `output-file`: pages without their number, links to our own site relative"
     names = {p.name: page(p.name) for p in proc.rglob('*.ipynb')}
-    def links(s): return re.sub(r'(\]\((?:[^)\s:]*/)?)([\w-]+\.ipynb)', lambda m: m[1] + names.get(m[2], m[2]), s.replace(f']({base}', '](/'))
+    def links(s):
+        return re.sub(r'(\]\((?:[^)\s:]*/)?)([\w-]+\.ipynb)', lambda m: m[1] + names.get(m[2], m[2]),
+                      s.replace(f']({base}', '](/'))
     for p in sorted(proc.rglob('*.ipynb')):
         nb = json.loads(p.read_text(encoding='utf-8'))
         nb['metadata'].pop('widgets', None)
@@ -38,11 +43,13 @@ def localise(proc, base):
             elif c['cell_type'] == 'raw': src = re.sub(r'^output-file:.*\n', '', src, flags=re.M)
             c['source'] = src
             for o in c.get('outputs', []):
-                if 'text/markdown' in o.get('data', {}): o['data']['text/markdown'] = links(''.join(o['data']['text/markdown']))
+                if 'text/markdown' in o.get('data', {}):
+                    o['data']['text/markdown'] = links(''.join(o['data']['text/markdown']))
         p.unlink()
         p.with_name(names[p.name]).write_text(json.dumps(nb), encoding='utf-8')
     yml = proc/'_quarto.yml'
-    yml.write_text(re.sub(r'[\w-]+\.ipynb', lambda m: names.get(m[0], m[0]), yml.read_text(encoding='utf-8')), encoding='utf-8')
+    yml.write_text(re.sub(r'[\w-]+\.ipynb', lambda m: names.get(m[0], m[0]), yml.read_text(encoding='utf-8')),
+                   encoding='utf-8')
 
 EXPORTED = {'export', 'exports', 'exporti'}
 
@@ -76,14 +83,16 @@ def classes_as_classes(proc):
     "The entry of a class says `class`, and nothing of arguments that it does not take"
     for p in proc.rglob('*.ipynb'):
         nb = json.loads(p.read_text(encoding='utf-8'))
-        known = set(re.findall(r'^class (\w+)', '\n'.join(''.join(c['source']) for c in nb['cells'] if c['cell_type'] == 'code'), re.M))
+        known = set(re.findall(r'^class (\w+)',
+                               '\n'.join(''.join(c['source']) for c in nb['cells'] if c['cell_type'] == 'code'), re.M))
         for c in nb['cells']:
             shown = re.search(r'^show_doc\((\w+)\)', ''.join(c['source']), re.M)
             if not shown or shown[1] not in known: continue
             for o in c.get('outputs', []):
                 text = ''.join(o.get('data', {}).get('text/markdown', ''))
                 text = re.sub(rf'^def {shown[1]}\(\s*\*args, \*\*kwargs\s*\):', f'class {shown[1]}:', text, flags=re.M)
-                if text: o['data']['text/markdown'] = re.sub(rf'^def {shown[1]}\(', f'class {shown[1]}(', text, flags=re.M)
+                if text:
+                    o['data']['text/markdown'] = re.sub(rf'^def {shown[1]}\(', f'class {shown[1]}(', text, flags=re.M)
         p.write_text(json.dumps(nb), encoding='utf-8')
 
 KATEX = Path(__file__).parent/'katex'
@@ -106,7 +115,8 @@ def build(quarto=None):
     cfg = get_config(); proc = cfg.config_path/'_proc'
     shutil.rmtree(proc, ignore_errors=True)
     refresh_quarto_yml()
-    warnings.filterwarnings('ignore', message='Unknown section')                 # of docstrings that come from matplotlib
+    # of docstrings that come from matplotlib
+    warnings.filterwarnings('ignore', message='Unknown section')
     show_source()
     proc_nbs(cfg.nbs_path, force=True, n_workers=0)
     plain_code(proc)
@@ -123,5 +133,6 @@ def build(quarto=None):
 
 if __name__ == '__main__':
     try: site = build(None if '--smalldocs' in sys.argv else shutil.which('quarto'))
-    except subprocess.CalledProcessError as e: sys.exit(f'the docs were not built: {Path(e.cmd[0]).name} ended with {e.returncode}')
+    except subprocess.CalledProcessError as e:
+        sys.exit(f'the docs were not built: {Path(e.cmd[0]).name} ended with {e.returncode}')
     print(f'{len(list(site.rglob("*.html")))} pages in {site.name}/')

@@ -28,7 +28,8 @@ def check(site):
             to = f if not path else (site/path.lstrip('/') if path.startswith('/') else f.parent/path).resolve()
             if to.is_dir(): to /= 'index.html'
             if not to.is_relative_to(site) or not to.exists(): bad.append((f.relative_to(site), link, 'missing'))
-            elif to in pages and unquote(u.fragment) not in pages[to].ids: bad.append((f.relative_to(site), link, 'no such anchor'))
+            elif to in pages and unquote(u.fragment) not in pages[to].ids:
+                bad.append((f.relative_to(site), link, 'no such anchor'))
     return n, bad
 
 if __name__ == '__main__':

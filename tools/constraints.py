@@ -1,4 +1,5 @@
-"Print constraints.txt for the environment that runs this: the versions of the package's whole dependency tree, dev extras included."
+"""Print constraints.txt for the environment that runs this: the versions of the package's whole dependency tree, dev
+extras included."""
 import re
 from importlib.metadata import distribution, PackageNotFoundError
 from packaging.requirements import Requirement
@@ -18,7 +19,8 @@ def tree(todo):
         try: d = seen[key[0]] = distribution(r.name)
         except PackageNotFoundError: continue                      # for another platform
         for dep in map(Requirement, d.requires or []):
-            if not dep.marker or any(dep.marker.evaluate({'extra': e}) for e in {'', *r.extras}): todo.append(str(dep).split(';')[0])
+            if not dep.marker or any(dep.marker.evaluate({'extra': e}) for e in {'', *r.extras}):
+                todo.append(str(dep).split(';')[0])
     return seen
 
 def pin(d, oldest):

@@ -1,13 +1,17 @@
-"""Check that each numbered notebook imports only modules of lower-numbered ones: from the package, from its root, or relatively; and that
+"""Check that each numbered notebook imports only modules of lower-numbered ones: from the package, from its root, or
+relatively; and that
 each exported module does so too, as its file says.
 
     python tools/dag.py"""
 import ast, json, re, sys
 from pathlib import Path
 
-def code_cells(path): return [''.join(c['source']) for c in json.loads(path.read_text(encoding='utf-8'))['cells'] if c['cell_type'] == 'code']
+def code_cells(path):
+    return [''.join(c['source']) for c in json.loads(path.read_text(encoding='utf-8'))['cells']
+            if c['cell_type'] == 'code']
 
-def module(cells): return next((m[1] for s in cells if (m := re.search(r'^\s*#\s*\|\s*default_exp\s+(\w+)', s, re.M))), None)
+def module(cells):
+    return next((m[1] for s in cells if (m := re.search(r'^\s*#\s*\|\s*default_exp\s+(\w+)', s, re.M))), None)
 
 def defined(cells):
     "Top-level names that the exported cells of a notebook define"
@@ -24,7 +28,8 @@ def imported(code, lib):
     for node in ast.walk(tree):
         if isinstance(node, ast.Import): paths = [a.name for a in node.names]
         elif isinstance(node, ast.ImportFrom):
-            origin = '.'.join(filter(None, [lib if node.level else None, node.module]))           # `from .low import x` in a module
+            # `from .low import x` in a module
+            origin = '.'.join(filter(None, [lib if node.level else None, node.module]))
             paths = [f'{origin}.{a.name}' for a in node.names]
         else: continue
         yield from (p.split('.')[1] for p in paths if p.startswith(f'{lib}.'))
@@ -36,14 +41,16 @@ def faults(nbs, lib='specdec'):
     for p,cells in chapters.items(): number.update((n, int(p.name[:2])) for n in defined(cells) if n not in number)
     for p,cells in chapters.items():
         for name in sorted({n for s in cells for n in imported(s, lib)}):
-            if number.get(name, -1) >= int(p.name[:2]): yield f'{p.name} imports {lib}.{name}, which belongs to chapter {number[name]:02}'
+            if number.get(name, -1) >= int(p.name[:2]):
+                yield f'{p.name} imports {lib}.{name}, which belongs to chapter {number[name]:02}'
     yield from module_faults(nbs.parent/lib, number, lib)
 
 def module_faults(folder, number, lib):
     "The same for the exported files, which a reader of the package sees"
     for p in sorted(folder.glob('[a-z]*.py')):
         for name in sorted({*imported(p.read_text(encoding='utf-8'), lib)}):
-            if p.stem in number and number.get(name, -1) >= number[p.stem]: yield f'{p.name} imports {lib}.{name}, which belongs to chapter {number[name]:02}'
+            if p.stem in number and number.get(name, -1) >= number[p.stem]:
+                yield f'{p.name} imports {lib}.{name}, which belongs to chapter {number[name]:02}'
 
 if __name__ == '__main__':
     bad = list(faults(Path(__file__).resolve().parents[1]/'nbs'))

@@ -3,7 +3,8 @@
     python tools/execute.py nbs/01_acceptance.ipynb ...            # named notebooks; all of them when none is named
     python tools/execute.py --flags train nbs/tutorials/train_tiny_pair.ipynb
 
-Cells with a flag of `tst_flags` (settings.ini) or `#| eval: false` are not run and keep the outputs they have, unless --flags
+Cells with a flag of `tst_flags` (settings.ini) or `#| eval: false` are not run and keep the outputs they have, unless
+--flags
 names the flag. A failing notebook is left as it was. Warnings and progress bars (stderr) are shown here, not saved."""
 import argparse, os, re, sys, time
 from pathlib import Path
@@ -68,7 +69,8 @@ def main():
     failed = []
     for path in args.paths or sorted(nbglob(as_path=True)):
         try: execute(path, args.flags.split())
-        except CellExecutionError as e: failed.append(path.name); print(f'{path}: FAILED, not saved\n{e}', file=sys.stderr)
+        except CellExecutionError as e:
+            failed.append(path.name); print(f'{path}: FAILED, not saved\n{e}', file=sys.stderr)
     if failed: sys.exit(f'{len(failed)} failed: ' + ', '.join(failed))
 
 if __name__ == '__main__': main()
