@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import GPT2LMHeadModel
 from .kernels import Product
 from .models import check_whole, context_of, vocabulary_of
-from .standard import GELU, Watch, watched
+from .standard import GELU, Watch, forget, watched
 
 # %% ../nbs/08_layout.ipynb #export-weights
 LARGE = 2**27 # bytes of weights, from which on memory should hold one layout of each and not two
@@ -84,6 +84,7 @@ class GPT2Weights:
                 ):
         known(model)
         check_whole(model)
+        if consume: forget(model)
         t, to, first = model.transformer, Layout(model, kernels, consume), model.transformer.h[0]
         self.model, self.kernels, self.lean, self.threads = ref(model), kernels, consume, torch.get_num_threads()
         self.vocab_size, self.max_length = vocabulary_of(model), context_of(model)
