@@ -115,7 +115,7 @@ def _digest_module(add, m:nn.Module)->None:
         _digest(add, t)
 
 def _read_by(view)->list:
-    "What a view reads with: its model where it names one, else the tensors that it holds or that another object of it holds"
+    "What a view reads with: its model where it names one, else the tensors held by it or by a part of it"
     model = getattr(view, 'model', None)
     if isinstance(model, nn.Module): return [model]
     holders = [view, *(o for o in vars(view).values() if hasattr(o, '__dict__') and not isinstance(o, Tensor))]
