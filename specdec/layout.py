@@ -114,7 +114,7 @@ class GPT2Weights:
         return same_threads and watch.read == self.read and (not bits or watch.sums() == self.sums)
 
     def renewed(self)->'GPT2Weights':
-        "These weights, or if the model was changed, those that it has now; a `ValueError` if it is no plain GPT-2 any more"
+        "These weights, or those that the model has now; a `ValueError` if it is no plain GPT-2 any more"
         model = self.model()
         try:
             if model is None or self.holds(watched(model)): return self
@@ -137,6 +137,8 @@ def weights_of(model:GPT2LMHeadModel,
     return w
 
 def lean(model:GPT2LMHeadModel)->GPT2LMHeadModel: # the same, fit for this package only
-    "Lay `model` out and free its weights on the way, so that memory holds them once: the one function that changes a model"
-    if not (model in _laid_out and _laid_out[model].lean): _laid_out[model] = GPT2Weights(model, consume=True)
+    "Lay `model` out and free its weights on the way, so that they are held once: the one function that changes a model"
+    if not (model in _laid_out and _laid_out[model].lean):
+        _laid_out.pop(model, None)
+        _laid_out[model] = GPT2Weights(model, consume=True)
     return model

@@ -36,7 +36,8 @@ def check_room(lm:CachedLM, ids:Tensor)->None:
 def check_rollback(lm:CachedLM, length:int)->None:
     "Raise a `ValueError` if `lm` has not read `length` tokens"
     if not 0 <= length <= lm.length:
-        raise ValueError(f'rollback to {length}: the model has read {lm.length} tokens; give a length in 0..{lm.length}')
+        raise ValueError(f'rollback to {length}: the model has read {lm.length} tokens; '
+                         f'give a length in 0..{lm.length}')
 
 # %% ../nbs/07_models.ipynb #export-evaluating
 _switching, _callers = threading.Lock(), {} # modules that somebody has switched off: by how many

@@ -151,7 +151,7 @@ class GraphedGPT2(StaticGPT2):
         return logits[-(last or m):].clone()
 
     def step(self, ids, start, slots):
-        "The logits of `ids` after `start`, a number on the device: the same operations on the same shapes wherever it is"
+        "The logits of `ids` after `start`, a number on the device: the same operations wherever it is"
         at = start + torch.arange(len(ids), device=self.device)
         return self.logits(self.blocks(ids, at, slots, self.mask(at, slots, self.w.dtype)))
 
