@@ -6,7 +6,7 @@
 __all__ = ['repetition']
 
 # %% ../nbs/23_demo.ipynb #imports
-from .terminal import STYLES, legend, progress, show_rates, show_rounds, some, write
+from .terminal import STYLES, progress, show_legend, show_rates, show_rounds, some, write
 
 # %% ../nbs/23_demo.ipynb #repetition
 def repetition(prompt:list, # ids
@@ -83,7 +83,7 @@ def run_demo(out, # from `terminal`: for results
             write(out, f'The measured costs say that speculation does not pay here at temperature {T:g}; this is gamma '
                        f'1.')
         lengths[T] = max(1, best)
-    legend(out)
+    show_legend(out)
     for T, g in lengths.items(): shown[T] = show_text(out, pair, inputs[0], g, tokens, T, seed)
     for T, g in lengths.items():
         got[T] = time_texts(out, err, pair, inputs, g, tokens, T, runs, seed) | dict(repetition=shown[T])

@@ -98,7 +98,8 @@ class Plan:
         "For JSON"
         names = 'pair gamma best tried verdict measured runs predicted iid factors rule disturbed environment'.split()
         stats = {k: getattr(self.stats, k) for k in ('alpha_hat', 'alpha_by_position', 'lossless')}
-        return {**{k: getattr(self, k) for k in names}, **stats, 'c': self.costs.c, 'v': self.costs.v, 'rest': self.costs.rest}
+        costs = {k: getattr(self.costs, k) for k in ('c', 'v', 'rest')}
+        return {**{k: getattr(self, k) for k in names}, **stats, **costs}
 
 # %% ../nbs/20_planning.ipynb #make-plan
 def two_ways(pair, # models and tokenizer
