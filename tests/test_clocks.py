@@ -1,6 +1,6 @@
 "A controller that reads a clock reads the device's, wherever it was made; and the cost model may choose 0 wherever it is offered."
 import pytest, torch
-from specdec import comparing, control, generate, planning, timing
+from specdec import comparing, control, generate, sweeping, timing
 from specdec.control import as_controller
 from specdec.learning import STRATEGIES, Bandit, CostModel, named_controller
 from specdec.settings import make_controller
@@ -33,7 +33,7 @@ def test_every_way_to_a_controller(name, waits):
     pair, ids = Pair(TARGET, DRAFT, None, 'x'), torch.tensor([1, 2, 3])
     made = make_controller(dict(strategy=name, gamma_min=1, gamma_max=4))
     ways = [lambda: generate(TARGET, DRAFT, ids, 12, made), lambda: timing.timed(TARGET, DRAFT, ids, 12, made), lambda: comparing.pass_costs(TARGET, DRAFT, ids, (made,), max_new_tokens=12),
-            lambda: planning.against_plain(pair, [ids], name, max_new_tokens=12, runs=1), lambda: generate(TARGET, DRAFT, ids, 12, named_controller(name))]
+            lambda: sweeping.against_plain(pair, [ids], name, max_new_tokens=12, runs=1), lambda: generate(TARGET, DRAFT, ids, 12, named_controller(name))]
     for i, way in enumerate(ways):
         waits.clear(); way()
         assert waits, i
@@ -53,10 +53,10 @@ def test_a_controller_of_the_user_is_told_too():
     as_controller(Mine(3)); assert len(told) == 1
 
 def test_the_cost_model_of_a_sweep_may_choose_0(monkeypatch):
-    "A draft that is never right, with a clock on which its passes cost as much as the target's"
+    "And the other controllers draft at least one token"
     assert {k: named_controller(k).gamma_min for k in STRATEGIES} == {k: int(k != 'cost_model') for k in STRATEGIES}
-    seen, real = [], planning.ways
-    def ways(pair, gamma, *args, **kw): seen.append(gamma); return real(pair, gamma, *args, **kw)
-    monkeypatch.setattr(planning, 'ways', ways)
-    planning.against_plain(Pair(TARGET, DRAFT, None, 'x'), [torch.tensor([1, 2, 3])], 'cost_model', max_new_tokens=8, runs=1)
+    seen, real = [], sweeping.two_ways
+    def two_ways(pair, gamma, *args, **kw): seen.append(gamma); return real(pair, gamma, *args, **kw)
+    monkeypatch.setattr(sweeping, 'two_ways', two_ways)
+    sweeping.against_plain(Pair(TARGET, DRAFT, None, 'x'), [torch.tensor([1, 2, 3])], 'cost_model', max_new_tokens=8, runs=1)
     assert [c.gamma_min for c in seen] == [0]
