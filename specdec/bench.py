@@ -96,7 +96,7 @@ def measured(config:BenchConfig, pair, ids:Tensor, # prompt, [n]
 # %% ../nbs/22_bench.ipynb #judging
 def judging(config:BenchConfig, pair, inputs:list, # ids, [n] each
             room, # function of a prompt's number: what the context holds after it
-           ): # function of a prompt's number and a line's tokens: one of `VERDICTS`
+           ): # function of a prompt's number and a line's tokens: "exact", "tie" or "FAULT"
     "Is the method's greedy text the target's?"
     def length(i): return min(config.max_new_tokens, room(i))
     @cache

@@ -185,13 +185,11 @@ def loops(pair, # models and tokenizer; the draft may be any drafter
     return found
 
 # %% ../nbs/19_comparing.ipynb #verdict
-VERDICTS = 'exact', 'tie', 'FAULT'
-
 def verdict(target, # the model
             inputs:list, # prompts, ids [n] each
             texts:list, # greedy texts to judge: `Generation`s or tensors
             references:list, # those of the target alone
-           )->str: # one of `VERDICTS`
+           )->str: # "exact", "tie" or "FAULT"
     "The worst that `lossless_report` says of any of the `texts`"
     return worst(lossless_report(target, ids, new_tokens(a), new_tokens(b)).verdict
                  for ids, a, b in zip(inputs, texts, references))
@@ -200,9 +198,9 @@ def new_tokens(y)->Tensor: # [m]
     "The new ids of a `Generation` or of a tensor"
     return getattr(y, 'tokens', y)
 
-def worst(verdicts)->str: # one of `VERDICTS`; None when there is none
+def worst(verdicts)->str: # "exact", "tie" or "FAULT"; None when there is none
     "The worst of some verdicts"
-    return max(filter(None, verdicts), key=VERDICTS.index, default=None)
+    return max(filter(None, verdicts), key=('exact', 'tie', 'FAULT').index, default=None)
 
 # %% ../nbs/19_comparing.ipynb #predicted
 def predicted(costs:Costs, # as measured

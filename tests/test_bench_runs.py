@@ -2,7 +2,7 @@
 import copy, os, subprocess, sys, time
 import pytest, torch
 import specdec
-from specdec import autoregressive, bench, load_pair, models
+from specdec import autoregressive, bench, kernels, load_pair, written_out
 from specdec.bench import by_category, read_results, run_bench
 from specdec.comparing import compare, gain, hf_generate
 from specdec.files import BadInput
@@ -68,8 +68,8 @@ def test_nothing_is_laid_out_under_the_clock(run, monkeypatch, method, warmup):
         def __call__(self):
             timed.pop() if timed else timed.append(1)
             return super().__call__()
-    monkeypatch.setattr(models.GPT2Weights, '__init__', counted(models.GPT2Weights.__init__, laid_out))
-    monkeypatch.setattr(models.Product, '__init__', counted(models.Product.__init__, raced))
+    monkeypatch.setattr(written_out.GPT2Weights, '__init__', counted(written_out.GPT2Weights.__init__, laid_out))
+    monkeypatch.setattr(kernels.Product, '__init__', counted(kernels.Product.__init__, raced))
     monkeypatch.setattr(bench, 'hf_generate', counted(bench.hf_generate, calls))
     monkeypatch.setattr(bench, 'Clock', Bell)
     run(method, warmup_steps=warmup)
@@ -78,11 +78,11 @@ def test_nothing_is_laid_out_under_the_clock(run, monkeypatch, method, warmup):
 
 def test_a_first_call_of_timed_lays_out_before_the_clock(monkeypatch):
     ticks = [0.]
-    real = models.GPT2Weights.__init__
+    real = written_out.GPT2Weights.__init__
     def slow(*a, **kw):
         ticks[0] += 1000
         real(*a, **kw)
-    monkeypatch.setattr(models.GPT2Weights, '__init__', slow)
+    monkeypatch.setattr(written_out.GPT2Weights, '__init__', slow)
     assert bench.timed(toy(1), toy(2), [1, 2, 3], 8, 2, bench.Clock(now=lambda: ticks[0]))[1] == 0
     assert ticks[0] == 2000                                                      # both were laid out here
 

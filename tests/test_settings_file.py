@@ -104,6 +104,6 @@ def test_kinds_of_errors(tmp_path):
         (tmp_path/'o.csv').write_text('x')
         with pytest.raises(kind) as e: run_bench(dict(method='baseline', target_model='nobody/knows', data=str(tmp_path/data), output=str(tmp_path/'new.jsonl')))
         assert isinstance(e.value, BadInput) and len(str(e.value).splitlines()) == 1 and data in str(e.value)
-    with pytest.raises(BadInput, match='prompt 1 of 1: the prompt has'):
+    with pytest.raises(BadInput, match='the prompt has 601 tokens'):
         run_bench(dict(method='baseline', target_model='tiny', prompt='x '*600, output=str(tmp_path/'new.jsonl')))
     assert not (tmp_path/'new.jsonl').exists()
