@@ -3,7 +3,7 @@ import json, posixpath, re
 from pathlib import Path
 import yaml
 
-ASSUMES = re.compile(r'(?:^|(?<=[.!] ))(?:It )?(?:\*\*)?[Aa]ssumes(?:\*\*)?\s\S', re.M)
+ASSUMES = re.compile(r'(?:^|(?<=[.!] ))(?:It |This page )?(?:\*\*)?[Aa]ssumes(?:\*\*)?\s\S', re.M)
 HERE = r'\b(?:Next|go next|try next):|\*\*Next\*\* is|^## (?:Where to go next|Next)$'        # what begins a Next ...
 # ... which ends with its paragraph
 NEXT = re.compile(rf'(?:{HERE})(.+?)(?=\n\n\S|\Z)', re.M | re.S)
