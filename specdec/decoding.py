@@ -71,7 +71,8 @@ class _Own:
     def __init__(self, f): self.f, self.error = f, None
     def __call__(self, *args):
         "What `f` says"
-        try: return self.f(*args)
+        try:
+            return self.f(*args)
         except Exception as e:
             self.error = e
             raise
@@ -86,7 +87,8 @@ def _drafted(draft, # a `Drafter`
     "What `draft` proposes; a `DraftFailed` if it raises, but an error of the caller's own functions comes out as it is"
     if g <= 0: draft = NoDraft(target.vocab_size)
     own, read = [_Own(keep_going), sampler.processors or _Own(None)], target.length
-    try: x, q = draft.propose(ids, g, sampler, keep_going and own[0])
+    try:
+        x, q = draft.propose(ids, g, sampler, keep_going and own[0])
     except Exception as e:
         if any(getattr(f, 'error', None) is e for f in own): raise
         raise DraftFailed(e, ids) from e
