@@ -2,7 +2,7 @@
 
     python tests/versions/run.py                                                    # all of them: an hour and more, and up to 6 GB at a time where torch comes with CUDA
     python tests/versions/run.py --python 3.11 --torch 2.6 --transformers 5.0 newest
-    python tests/versions/run.py --record tests/versions/results.csv                # and keep the outcomes, which chapter 17 of the docs shows
+    python tests/versions/run.py --record tests/versions/results.csv                # and keep the outcomes, which the page inside transformers shows
     python tests/versions/run.py --python 3.11 --torch 2.6 --transformers 5.0 --lowest       # every other requirement as old as settings.ini allows
 
 Needs the network: exit code 3 if that alone was missing, 1 if anything failed. pip takes its index from its own configuration; point it at a CPU
