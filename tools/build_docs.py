@@ -17,13 +17,26 @@ def unnested(text):
     return re.sub(r'\[((?:[^\[\]]|\[`[^`\n]+`\]\([^)\s]*\))*)\]\(',
                   lambda m: '[' + re.sub(r'\[(`[^`\n]+`)\]\([^)\s]*\)', r'\1', m[1]) + '](', text)
 
+def shown(lib):
+    "Where the API entries are: module -> the names that have one, as anchors"
+    trees = {p.stem: ast.parse(p.read_text(encoding='utf-8')).body for p in lib.glob('[a-z]*.py')}
+    public = {m: [n.value for n in body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == '__all__']
+              for m, body in trees.items()}
+    return {m: {name.lower() for value in values for name in ast.literal_eval(value)} for m, values in public.items()}
+
+def linked_if_shown(text, entries):
+    "nbdev links every name that it knows, private ones and methods too: a link to what has no entry goes"
+    def link(m): return m[0] if m[3].lower() in entries.get(m[2], {m[3].lower()}) else m[1]
+    return re.sub(r'\[(`[^`\n]+`)\]\([^)\s]*?(\w+)(?:\.html)?#([\w.]+)\)', link, text)
+
 def plain_code(proc):
     "Take back the links that nbdev sets inside of code and of other links, where nothing renders them"
     def plain(fence): return re.sub(r'\[(`[^`\n]+`)\]\([^)\s]*\)', r'\1', fence[0])
+    entries = shown(get_config().lib_path)
     for p in proc.rglob('*.ipynb'):
         nb = json.loads(p.read_text(encoding='utf-8'))
         for c in nb['cells']:
-            if c['cell_type'] == 'markdown': c['source'] = unnested(''.join(c['source']))
+            if c['cell_type'] == 'markdown': c['source'] = linked_if_shown(unnested(''.join(c['source'])), entries)
         for o in (o['data'] for c in nb['cells'] for o in c.get('outputs', []) if 'text/markdown' in o.get('data', {})):
             o['text/markdown'] = re.sub(r'^```.*?^```', plain, ''.join(o['text/markdown']), flags=re.M | re.S)
         p.write_text(json.dumps(nb), encoding='utf-8')
