@@ -38,7 +38,8 @@ def plain_code(proc):
         for c in nb['cells']:
             if c['cell_type'] == 'markdown': c['source'] = linked_if_shown(unnested(''.join(c['source'])), entries)
         for o in (o['data'] for c in nb['cells'] for o in c.get('outputs', []) if 'text/markdown' in o.get('data', {})):
-            o['text/markdown'] = re.sub(r'^```.*?^```', plain, ''.join(o['text/markdown']), flags=re.M | re.S)
+            text = re.sub(r'^```.*?^```', plain, ''.join(o['text/markdown']), flags=re.M | re.S)
+            o['text/markdown'] = linked_if_shown(text, entries)
         p.write_text(json.dumps(nb), encoding='utf-8')
 
 def localise(proc, base):
