@@ -67,7 +67,8 @@ def check_sampling(temperature:float=1., # >= 0; 0 is greedy
 def is_sick(rows:Tensor, # logits or distributions, [..., V]
            )->Tensor: # bool, [...]
     "Is there a NaN or an overflow in a row, or nothing left to choose? Single tokens may be ruled out"
-    return ~rows.amax(-1).isfinite()
+    best = rows.amax(-1)
+    return best - best != 0 # NaN less NaN, infinity less infinity: NaN
 
 # %% ../nbs/00_distributions.ipynb #probs
 def probs(logits:Tensor, # scores of a model, [..., V]
@@ -79,7 +80,9 @@ def probs(logits:Tensor, # scores of a model, [..., V]
     "The next-token distribution of `logits` after temperature, top-k, top-p and min-p, in this order"
     check_sampling(temperature, top_k, top_p, min_p)
     z = logits if logits.dtype == torch.float64 else logits.float()
-    if temperature == 0: return one_hot(z.argmax(-1), z.shape[-1], z.dtype).masked_fill(is_sick(z)[..., None], math.nan)
+    if temperature == 0:
+        best, at = z.max(-1)
+        return one_hot(at, z.shape[-1], z.dtype) + (best - best)[..., None] # a sick row is NaN throughout
     T = min(max(float(temperature), 1e-30), 1e30) # beyond these the limit is reached
     z = (z - z.amax(-1, keepdim=True)) / T # no overflow: the largest is 0
     if top_k: z = _keep_top_k(z, top_k)
