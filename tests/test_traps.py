@@ -52,7 +52,7 @@ MUTANTS = [
      'distributions#processed-test'),
     ('Two prompts',
      'if ids.ndim > 2 or ids.ndim == 2 and len(ids) != 1:', 'if False:',
-     'texts#encode-test'),
+     'test_requests::test_prompts_and_models_that_are_refused'),
     ('The draft has a shorter context',
      'for _ in range(min(gamma, lm.max_length - len(ids) + 1)):', 'for _ in range(gamma):',
      'test_drafts::test_contexts_and_vocabularies_of_other_sizes'),
