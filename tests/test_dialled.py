@@ -36,7 +36,7 @@ def test_transformers_accepts_what_the_coins_say(pair, monkeypatch):
     "Its assisted loop makes as many passes of the target as ours makes rounds"
     passes, forward = [], type(pair.target).forward
     def counted(self, *args, **kw):
-        if self is pair.target: passes.append(1)
+        if len(self.transformer.h) == 3: passes.append(1)       # the target, or the copy of it that transformers runs
         return forward(self, *args, **kw)
     counted.__wrapped__ = forward
     monkeypatch.setattr(type(pair.target), 'forward', counted)

@@ -122,7 +122,7 @@ def test_no_room_in_the_middle_of_the_work(monkeypatch, capsys):
     "Whatever runs out of memory, and wherever, the line says what to try"
     for fault in (MemoryError(), torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2 GiB.'), RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")):
         def full(*args, **kw): raise fault
-        monkeypatch.setattr('specdec.zoo.dialled_pair', full)
+        monkeypatch.setattr('specdec.pairs.dialled_pair', full)
         code, lines = main(capsys, 'bench', '--backend', 'dialled')
         assert code == 1 and len(lines) == 1 and 'no room in memory' in lines[0] and 'bfloat16' in lines[0], lines
 
@@ -209,6 +209,6 @@ def test_with_the_network_cut(tmp_path):
 # Secrets
 def test_the_token_is_read_in_one_place(root):
     "`.env` and HF_TOKEN are looked at by `hub_token` alone, and it hands them to the hub alone"
-    used = {p.name: re.findall(r'dotenv_values|HF_TOKEN.\)|environ\b', p.read_text(encoding='utf-8')) for p in (root/'specdec').rglob('*.py')}
+    used = {p.name: re.findall(r'dotenv_values|getenv|environ\b', p.read_text(encoding='utf-8')) for p in (root/'specdec').rglob('*.py')}
     assert {k for k, v in used.items() if v} == {'download.py'}, used
     assert len(re.findall(r'hub_token\(', (root/'specdec'/'download.py').read_text(encoding='utf-8'))) == 2   # its definition, and the call
