@@ -15,6 +15,7 @@ def shares(item):
     "Does a test use what is made once for its module: a site, a server, a browser, a model?"
     return any(f.scope == 'module' for defs in item._fixtureinfo.name2fixturedefs.values() for f in defs)
 
+@pytest.hookimpl(tryfirst=True)             # before xdist reads the marks
 def pytest_collection_modifyitems(items):
     "With `-n 2 --dist loadgroup`: what is made once for a module is made in one process"
     for item in items:
