@@ -48,7 +48,7 @@ test-nbs: .venv/dev
 	$(TEST) nbdev_test --n_workers $(WORKERS) --timing --do_print
 
 test-py: .venv/dev
-	$(TEST) python -m pytest tests -n $(WORKERS) --dist loadgroup -m 'not slow'
+	$(TEST) python -m pytest tests -n $(WORKERS) --dist loadfile -m 'not slow'
 
 docs: .venv/dev
 	$(RUN) python tools/build_docs.py

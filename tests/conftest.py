@@ -17,7 +17,7 @@ def shares(item):
 
 @pytest.hookimpl(tryfirst=True)             # before xdist reads the marks
 def pytest_collection_modifyitems(items):
-    "With `-n 2 --dist loadgroup`: what is made once for a module is made in one process"
+    "With `-n 2 --dist loadfile`: what is made once for a module is made in one process"
     for item in items:
         if ' at 0x' in item.nodeid:
             raise pytest.UsageError(f'{item.nodeid}: an address in the name of a test is another in each process: give '
