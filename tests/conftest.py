@@ -9,20 +9,13 @@ os.environ.setdefault('HF_HUB_OFFLINE', '1')
 
 def pytest_configure(config):
     config.addinivalue_line('markers', 'slow: builds a wheel or the docs site; run by .ci/run, not by make test')
-    config.addinivalue_line('markers', 'xdist_group(name): stays in one process with the others of that name')
 
-def shares(item):
-    "Does a test use what is made once for its module: a site, a server, a browser, a model?"
-    return any(f.scope == 'module' for defs in item._fixtureinfo.name2fixturedefs.values() for f in defs)
-
-@pytest.hookimpl(tryfirst=True)             # before xdist reads the marks
 def pytest_collection_modifyitems(items):
-    "With `-n 2 --dist loadfile`: what is made once for a module is made in one process"
+    "With `-n 2 --dist loadfile` a file stays in one process; both must know a test by the same name"
     for item in items:
         if ' at 0x' in item.nodeid:
             raise pytest.UsageError(f'{item.nodeid}: an address in the name of a test is another in each process: give '
                                     f'it ids')
-        if shares(item): item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 @pytest.fixture(scope='session')
 def root(): return ROOT
