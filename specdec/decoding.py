@@ -50,7 +50,8 @@ def _judged(target:CachedLM, # has read at most the first `L` - 1 tokens
     n = judge(p, q, x, sampler.uniform(len(x), x.device), rule)
     y = sampler.draw(rule.closing(p, q, x, n) if len(x) else p)
     rule.observe(p, q, x, n)
-    return y, _to_host(x, y, n, is_sick(p).any()[None], is_sick(q).any()[None])
+    g, host = len(x), _to_host(x, y, n, is_sick(p), *([is_sick(q)] if len(x) else []))
+    return y, (*host[:g + 2], any(host[g + 2:2*g + 3]), any(host[2*g + 3:]))
 
 # %% ../nbs/27_decoding.ipynb #draft-failed
 class DraftFailed(RuntimeError):

@@ -6,7 +6,7 @@
 __all__ = ['encode', 'end_tokens', 'finish_reason']
 
 # %% ../nbs/25_texts.ipynb #imports
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from threading import Lock, RLock
 from weakref import finalize
 import torch
@@ -183,9 +183,14 @@ class Lease:
     @contextmanager
     def alone(self):
         "No other text is at work with them inside"
-        with ExitStack() as locks:
-            for s in self.slots: locks.enter_context(s.lock)
+        held = []
+        try:
+            for s in self.slots:
+                s.lock.acquire()
+                held.append(s.lock)
             yield
+        finally:
+            for lock in held: lock.release()
 
     @contextmanager
     def turn(self, take:bool=False): # take: begin a text

@@ -99,7 +99,7 @@ class StaticGPT2(_Blocks):
         check_room(self, ids)
         if not self.length: self.begin()
         start, pieces = self.length, []
-        for part in ids.split(self.piece):
+        for part in (ids,) if len(ids) <= self.piece else ids.split(self.piece):
             end = start + len(part)
             rows = torch.arange(start, end, device=self.device) if len(part) > 1 else None
             mask = None if rows is None else self.mask(rows, end, self.w.dtype)
