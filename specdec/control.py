@@ -14,7 +14,7 @@ from typing import Callable, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 from .distributions import entropy, js_distance
-from .theory import as_range, as_real, as_whole, is_bool, shown
+from .theory import as_range, as_real, as_whole, has_all, is_bool, shown
 
 # %% ../nbs/23_control.ipynb #controller
 @runtime_checkable
@@ -80,7 +80,7 @@ def as_controller(gamma, # a whole number >= 1, or a controller
     said = f'gamma={shown(gamma)}: give a whole number >= 1 or a controller'
     if is_bool(gamma): raise ValueError(said)
     if isinstance(gamma, type): raise TypeError(f'{said}, not its class: {gamma.__name__}()')
-    if not isinstance(gamma, Controller):
+    if not has_all(gamma, Controller):
         try:
             return Fixed(index(gamma))
         except TypeError:

@@ -12,7 +12,7 @@ import torch, torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from .distributions import Sampler, one_hot
-from .theory import as_range, as_real, as_whole, shown
+from .theory import as_range, as_real, as_whole, has_all, shown
 from .layout import weights_of
 from .models import CachedLM, HFModel
 from .written_out import StaticGPT2, as_cached, is_written_out
@@ -187,7 +187,7 @@ class PromptLookup:
 # %% ../nbs/18_drafting.ipynb #composite
 def as_part(draft)->Drafter: # a model, a `CachedLM` or a `Drafter`
     "One of several drafters; a `TypeError` says what it is not"
-    if isinstance(draft, Drafter) and not isinstance(draft, type): return draft
+    if has_all(draft, Drafter) and not isinstance(draft, type): return draft
     if hasattr(draft, 'forward') and not isinstance(draft, type): return ModelDraft(draft)
     said = 'give models or drafters, one argument each, as in Composite(PromptLookup(), model)'
     raise TypeError(f'a drafter is {shown(draft)}: {said}')
@@ -234,7 +234,7 @@ def as_drafter(draft, # a model, a `CachedLM`, a `Drafter`, or None for no draft
     if draft is None: return NoDraft(target.vocab_size)
     if isinstance(draft, str):
         raise TypeError(f'draft={shown(draft)}: give a model or a drafter; load_pair makes one of a name')
-    if not isinstance(draft, Drafter): draft = ModelDraft(draft)
+    if not has_all(draft, Drafter): draft = ModelDraft(draft)
     if hasattr(draft, 'for_target'): return draft.for_target(target)
     if getattr(draft, 'vocab_size', target.vocab_size) is None:
         draft = copy(draft)

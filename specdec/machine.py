@@ -14,6 +14,7 @@ import specdec, torch, transformers
 from torch import Tensor, nn
 from .drafting import Drafter
 from .models import CachedLM
+from .theory import has_all
 
 # %% ../nbs/30_machine.ipynb #environment
 def environment(device, # torch device
@@ -95,14 +96,15 @@ def _digest(add, o)->None:
     elif isinstance(o, nn.Module): _digest_module(add, o)
     elif isinstance(o, (list, tuple)):
         for part in o: _digest(add, part)
-    elif isinstance(o, CachedLM):
+    elif has_all(o, CachedLM):
         add(type(o).__qualname__)
         _digest(add, _read_by(o))
     elif hasattr(o, '__dict__'):
         scalars = {k: v for k, v in sorted(vars(o).items()) if v is None or isinstance(v, (bool, int, float, str))}
         add(type(o).__qualname__, scalars)
-        kinds = Tensor, nn.Module, CachedLM, Drafter, list, tuple
-        _digest(add, [part for _, part in sorted(vars(o).items()) if isinstance(part, kinds)])
+        kinds = Tensor, nn.Module, list, tuple
+        def counts(part): return isinstance(part, kinds) or has_all(part, CachedLM) or has_all(part, Drafter)
+        _digest(add, [part for _, part in sorted(vars(o).items()) if counts(part)])
     else: add(repr(o))
 
 def _digest_module(add, m:nn.Module)->None:

@@ -73,8 +73,12 @@ def _csv_line(path:Path, row:dict, first:bool)->str:
     out, cells = io.StringIO(newline=''), as_written(row, '.csv')
     quoting = csv.QUOTE_ALL if any('\r' in v for v in cells.values()) else csv.QUOTE_MINIMAL
     table = csv.DictWriter(out, head, lineterminator='\n', quoting=quoting)
-    if first: table.writeheader()
-    table.writerow(cells)
+    try:
+        if first: table.writeheader()
+        table.writerow(cells)
+    except csv.Error as e:
+        raise ValueError(f'{path}: a row cannot be written as CSV by this version of Python ({e}): choose a .jsonl '
+                         'file') from None
     return out.getvalue()
 
 # %% ../nbs/35_tables.ipynb #fill

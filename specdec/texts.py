@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 from .models import CachedLM, context_of, vocabulary_of
+from .theory import has_all
 from .written_out import as_cached
 
 # %% ../nbs/25_texts.ipynb #text-ids
@@ -70,7 +71,7 @@ def check_ids(ids:Tensor, # [n]
 def sizes(model)->tuple: # vocabulary, context
     "Tokens that `model` knows and tokens that it can read; of a transformers model without a view of it"
     if isinstance(model, PreTrainedModel): return vocabulary_of(model), context_of(model)
-    view = model if isinstance(model, CachedLM) else as_cached(model)
+    view = model if has_all(model, CachedLM) else as_cached(model)
     return view.vocab_size, view.max_length
 
 # %% ../nbs/25_texts.ipynb #encode

@@ -20,6 +20,10 @@ def shown(value, most:int=80)->str: # on one line, at most about `most` characte
     text = ' '.join(repr(value).split('\n'))
     return text if len(text) <= most else text[:most] + '...'
 
+def has_all(o, seam:type)->bool: # a protocol
+    "Has `o` all that `seam` names? It is asked as a caller asks it, so that what hands questions on has it too"
+    return all(hasattr(o, k) for k in (*seam.__annotations__, *vars(seam)) if not k.startswith('_'))
+
 def as_whole(name:str, # of the argument, for the message
              value, # as it was given
              least:int=0, # smallest allowed

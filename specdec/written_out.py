@@ -15,6 +15,7 @@ from .kernels import merged
 from .layout import GPT2Weights, weights_of
 from .models import CachedLM, HFModel, check_rollback, check_room
 from .standard import watched
+from .theory import has_all
 
 # %% ../nbs/14_written_out.ipynb #export-static
 def _attend(q:Tensor, # queries, [..., m, d]
@@ -186,7 +187,7 @@ def _check_kind(model)->None:
 def as_cached(model)->CachedLM: # empty; every call on a transformers model gives an independent view
     """A rewindable view of `model`: written out where it is a plain GPT-2, else transformers' own forward;
     a `CachedLM` is emptied and returned, and a model with a method `as_cached` knows best"""
-    if isinstance(model, CachedLM):
+    if has_all(model, CachedLM):
         model.rollback(0)
         return model
     if hasattr(model, 'as_cached'): return model.as_cached()

@@ -1,5 +1,5 @@
 "Tables that grow by a row a point: nothing is measured twice, nothing of other weights is served, nothing foreign is touched."
-import json, math
+import json, math, sys
 import pytest, torch
 from specdec import cli, sweeping
 from specdec.tables import add_row, fill, read_rows
@@ -20,6 +20,9 @@ def test_a_point_is_measured_once_whatever_its_key_looks_like(tmp_path, suffix, 
     def measure(**kw):
         seen.append(kw)
         return dict(speedup=1.5)
+    if key == '\x00' and suffix == '.csv' and sys.version_info < (3, 11):      # its csv module has no NUL
+        with pytest.raises(ValueError, match='choose a .jsonl file'): fill(path, grid, measure)
+        return
     for n in (1, 2, 2): rows = fill(path, grid[:n], measure)                 # stopped after the first, and started again
     assert seen == grid and rows == [dict(o, speedup=1.5) for o in grid]
     assert [r['speedup'] for r in read_rows(path)] == [1.5, 1.5]
