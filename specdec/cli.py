@@ -6,14 +6,17 @@
 __all__ = ['main']
 
 # %% ../nbs/43_cli.ipynb #imports
-import json, re, sys
+import io, json, re, sys
+from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 import typer
 from .demo import run_demo
 from .requests import (Alpha, Backend, Data, Device, Draft, Dtype, Json, NewTokens, Prompt, Rule, Runs, Seed,
-                              Target, Temperature, Usage, as_backend, check_files, check_settings, checking, folders,
-                              given, inputs, as_length, open_models, path_opt, read_texts, text_opt, values)
+                              Target, Temperature, Usage, as_backend, as_grid, check_cluster, check_files,
+                              check_settings, check_sweep, checking, folders, given, inputs, open_models, path_opt,
+                              read_texts, text_opt, values)
 from .terminal import (acceptance_lines, any_encoding, cautions, number, one_line, progress, show_plan,
                               show_rates, some, sweep_table, table, terminal, write)
 
@@ -206,55 +209,25 @@ def plan(target:Target=None, draft:Draft=None, backend:Backend=None, device:Devi
     save(json, p.as_dict() | dict(engines=engines))
 
 # %% ../nbs/43_cli.ipynb #sweep
-def check_sweep(output:Path, # --output
-                figure:Path, # --figure, or None
-                force:bool, # --force
-                reads:dict, # option -> path
-               )->Path: # of the figure
-    "Raise a `ValueError` for files that a sweep must not write"
-    from specdec.sweeping import is_sweep_figure
-    for option, path, kinds in ('--output', output, ('.csv', '.jsonl')), ('--figure', figure, ('.png', '.svg')):
-        if path and path.suffix not in kinds:
-            raise ValueError(f'{option} {path}: the name must end in {" or ".join(kinds)}')
-    if figure and force: raise ValueError('--force: a figure that is named with --figure is overwritten without it')
-    beside = output.with_suffix('.png')
-    check_files(reads, {'--output': output, '--figure': figure or beside})
-    if figure or force or not beside.exists() or is_sweep_figure(beside): return figure or beside
-    raise ValueError(f'{beside}: there is such a file, no sweep drew it, and it is kept; name a figure with --figure, '
-                     'or allow to overwrite it with --force')
-
-def as_grid(gamma:str, # the options of a sweep
-            temperature:str,
-            rule:str,
-            pair:str,
-           )->list: # of points
-    "Raise a `ValueError` for a grid that cannot be run, and for a rule that would not be"
-    from specdec.sweeping import points
-    rules, hot = values(rule, str, '--rule'), values(temperature, float, '--temperature')
-    grid = points(values(gamma, as_length, '--gamma'), hot, rules, values(pair, str, '--pair'))
-    if len(rules) == 1 or any(hot): return grid
-    raise ValueError(f'--rule {",".join(rules[1:])}: at temperature 0 all rules are the same; leave it out, or add a '
-                     'temperature')
-
 def measure_points(err, # from `terminal`
-                   output:Path, # of the table
-                   points:list, # from `Sweep.points`
-                   measure, # `Sweep.measure`
+                   total:int, # points
+                   fill, # called with `done`; fills the table
                   )->tuple: # rows; how many of them were there before
     "Fill the table, with progress"
-    from specdec.tables import fill
     there = []
-    with progress(err) as told:
-        told('measuring', 0, len(points))
+    # Ray writes about lost nodes to stdout, where results belong
+    with progress(err) as told, redirect_stdout(io.StringIO()):
+        told('measuring', 0, total)
         def done(point, new):
             "A point is measured, or was there"
             there.append(not new)
-            told('measuring', len(there), len(points))
-        return fill(output, points, measure, done), sum(there)
+            told('measuring', len(there), total)
+        return fill(done=done), sum(there)
 
 # %% ../nbs/43_cli.ipynb #sweep-command
 SWEEP = ('Examples:   specdec sweep --gamma 1,2,4,8   |   specdec sweep --gamma 2,4,aimd --temperature 0,0.8 '
-         '--rule token,block --output sweep.jsonl')
+         '--rule token,block --output sweep.jsonl   |   specdec sweep --ray auto --cpus 8')
+RAY = 'Share the points out over a Ray cluster: local, auto or HOST:PORT.'
 Gammas = Annotated[str, text_opt('--gamma', '--k', help='Draft lengths and names of controllers, with commas.')]
 Temperatures = Annotated[str, text_opt(help='Temperatures, with commas.')]
 Rules = Annotated[str, text_opt(help='Rules, with commas; at temperature 0 they are all the same.')]
@@ -262,24 +235,30 @@ Pairs = Annotated[str, text_opt(help='tiny, toy, or TARGET+DRAFT by name or fold
 Output = Annotated[Path, path_opt(help='A .csv or .jsonl file; what is in it is not measured again.')]
 Figure = Annotated[Path, path_opt(help='A .png or .svg file for the figure; default: beside the output.')]
 Force = Annotated[bool, typer.Option('--force', help='Overwrite a picture beside the output that no sweep drew.')]
+Cpus = Annotated[int, typer.Option(min=1, help="With --ray: a point's CPUs and threads; default: a node's CPUs.")]
+Gpus = Annotated[int, typer.Option(min=0, help='With --ray: GPUs of a point; default 0, with --device cuda 1.')]
 
 @app.command(epilog=SWEEP)
 def sweep(gamma:Gammas='1,2,3,4,6,8', temperature:Temperatures='0', rule:Rules='token', pair:Pairs='tiny',
           output:Output='sweep.csv', figure:Figure=None, force:Force=False, prompt:Prompt=None, data:Data=None,
-          max_new_tokens:NewTokens=64, runs:Runs=3, seed:Seed=0, device:Device='cpu', dtype:Dtype='auto'):
+          max_new_tokens:NewTokens=64, runs:Runs=3, seed:Seed=0, device:Device='cpu', dtype:Dtype='auto',
+          ray:Annotated[str, text_opt(help=RAY)]=None, cpus:Cpus=None, gpus:Gpus=None):
     "Every combination against plain decoding, into a table and a figure; started again, it goes on where it stopped."
     out, err = terminal(), terminal(stderr=True)
     with checking():
-        from specdec.tables import open_table
-        from specdec.sweeping import Sweep, save_figure
+        from specdec.tables import fill, open_table
+        from specdec.sweeping import Sweep, save_figure, sweep_on
         names = [name for o in values(pair, str, '--pair') for name in o.split('+')]
         figure = check_sweep(output, figure, force, {'--data': data, **folders(*names)})
+        needs = check_cluster(ray, cpus, gpus, device)
         grid = as_grid(gamma, temperature, rule, pair)
         open_table(output, grid[0])
         fixed = Sweep(read_texts(prompt, data), max_new_tokens, runs, seed, device, dtype)
-        points = fixed.points(grid)
+        # on a cluster it is a node that opens models
+        points = grid if ray else fixed.points(grid)
         open_table(output, points[0])
-    rows, there = measure_points(err, output, points, fixed.measure)
+    filled = partial(sweep_on, ray, fixed, grid, output, *needs) if ray else partial(fill, output, points, fixed.measure)
+    rows, there = measure_points(err, len(grid), filled)
     save_figure(rows, figure)
     out.print(sweep_table(rows))
     for line in dict.fromkeys(r['disturbed'] for r in rows if r.get('disturbed')): write(out, f'disturbed: {line}')

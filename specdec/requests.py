@@ -184,3 +184,44 @@ def as_length(text:str):
     if text not in STRATEGIES:
         raise Usage(f'--gamma {text}: it is neither a draft length nor one of {", ".join(STRATEGIES)}')
     return text
+
+# %% ../nbs/40_requests.ipynb #sweep
+def check_sweep(output:Path, # --output
+                figure:Path, # --figure, or None
+                force:bool, # --force
+                reads:dict, # option -> path
+               )->Path: # of the figure
+    "Raise a `ValueError` for files that a sweep must not write"
+    from specdec.sweeping import is_sweep_figure
+    for option, path, kinds in ('--output', output, ('.csv', '.jsonl')), ('--figure', figure, ('.png', '.svg')):
+        if path and path.suffix not in kinds:
+            raise ValueError(f'{option} {path}: the name must end in {" or ".join(kinds)}')
+    if figure and force: raise ValueError('--force: a figure that is named with --figure is overwritten without it')
+    beside = output.with_suffix('.png')
+    check_files(reads, {'--output': output, '--figure': figure or beside})
+    if figure or force or not beside.exists() or is_sweep_figure(beside): return figure or beside
+    raise ValueError(f'{beside}: there is such a file, no sweep drew it, and it is kept; name a figure with --figure, '
+                     'or allow to overwrite it with --force')
+
+def as_grid(gamma:str, # the options of a sweep
+            temperature:str,
+            rule:str,
+            pair:str,
+           )->list: # of points
+    "Raise a `ValueError` for a grid that cannot be run, and for a rule that would not be"
+    from specdec.sweeping import points
+    rules, hot = values(rule, str, '--rule'), values(temperature, float, '--temperature')
+    grid = points(values(gamma, as_length, '--gamma'), hot, rules, values(pair, str, '--pair'))
+    if len(rules) == 1 or any(hot): return grid
+    raise ValueError(f'--rule {",".join(rules[1:])}: at temperature 0 all rules are the same; leave it out, or add a '
+                     'temperature')
+
+def check_cluster(ray:str, # --ray, or None
+                  cpus:int, # --cpus, or None
+                  gpus:int, # --gpus, or None
+                  device:str, # --device
+                 )->tuple: # CPUs, GPUs of a point
+    "Raise a `ValueError` for what a point needs when nobody shares the points out"
+    idle = [o for o, n in (('--cpus', cpus), ('--gpus', gpus)) if n is not None]
+    if idle and not ray: raise ValueError(f'{", ".join(idle)}: without --ray there is nothing to share out')
+    return cpus or 0, int(device.startswith('cuda')) if gpus is None else gpus

@@ -6,11 +6,14 @@
 __all__ = ['points', 'sweep', 'sweep_figure']
 
 # %% ../nbs/38_sweeping.ipynb #imports
-from dataclasses import dataclass
+import os, socket
+from dataclasses import asdict, dataclass
 from hashlib import sha1
 from itertools import cycle, product
 from pathlib import Path
 from statistics import median
+from tempfile import gettempdir
+from urllib.parse import urlsplit
 from .comparing import gain
 from .machine import cpu_seconds, disturbances, environment, identity
 from .timing import Clock, interleave
@@ -19,7 +22,8 @@ from .distributions import check_sampling, check_seed
 from .figures import GREY, SERIES, Plot, canvas, label, legend
 from .pairs import open_pair
 from .planning import two_rates, two_ways
-from .tables import fill
+from .tables import Lost, Shared, fill, fill_from
+from .files import BadInput
 from .rounds import pooled
 from .texts import encode_all, sizes
 from .verification import as_rule, check_rule
@@ -149,6 +153,10 @@ class Sweep:
         where = environment(pair.target.device, getattr(pair.target, 'dtype', None))
         return {**got, **{k: v for k, v in where.items() if k not in decided}}
 
+    def row(self, point:dict)->dict: # of `points`
+        "A point with what it gives"
+        return {**point, **self.measure(**point)}
+
 # %% ../nbs/38_sweeping.ipynb #sweep-function
 def sweep(grid:list, # of `points`
           path:Path, # a .csv or .jsonl file, which grows by a row a point
@@ -163,6 +171,97 @@ def sweep(grid:list, # of `points`
     "Every point of the grid against plain decoding; started again, it goes on where it stopped"
     fixed = Sweep(prompts, max_new_tokens, runs, seed, device, dtype)
     return fill(path, fixed.points(grid), fixed.measure, done)
+
+# %% ../nbs/38_sweeping.ipynb #find-cluster
+def find_cluster(address:str)->str: # HOST:PORT, or a URL
+    "Where a cluster answers; Ray itself would wait for one for minutes"
+    found, noted = address, Path(gettempdir())/'ray/ray_current_cluster'         # Ray's note of the last one here
+    if address == 'auto': found = os.environ.get('RAY_ADDRESS') or (noted.read_text() if noted.exists() else '')
+    found = found.strip()
+    try:
+        place = urlsplit(found if '//' in found else f'//{found}')
+        socket.create_connection((place.hostname or '', place.port or 0), 5).close()
+    except (OSError, ValueError) as e:
+        raise BadInput(f'--ray {address}: no cluster answers there; start one with "ray start --head", or take '
+                         '--ray local') from e
+    return found
+
+# %% ../nbs/38_sweeping.ipynb #ray
+class RayCluster:
+    "What `Shared` asks of a cluster, put to Ray"
+    def __init__(self, address:str, # local, auto, HOST:PORT
+                 fixed:Sweep,
+                 cpus:int=0, # of a point; 0: all of a node
+                 gpus:int=0, # of a point
+                ):
+        try:
+            import ray
+            from ray.util import scheduling_strategies
+        except ImportError as e:
+            raise BadInput(f'--ray {address}: Ray is not installed; pip install "specdec-lab[ray]"') from e
+        self.ray, self.on, self.joined = ray, scheduling_strategies.NodeAffinitySchedulingStrategy, False
+        self.address, self.fixed, self.cpus, self.gpus = address, fixed, cpus, gpus
+
+    def __enter__(self):
+        "Start a cluster here, or join one, unless this program is in one"
+        if self.ray.is_initialized(): return self
+        own = self.address == 'local'
+        if own: os.environ.setdefault('RAY_USAGE_STATS_ENABLED', '0')
+        here = dict(include_dashboard=False, object_store_memory=2**27) if own else {}
+        self.ray.init('local' if own else find_cluster(self.address), log_to_driver=False, logging_level='ERROR', **here)
+        self.joined = True
+        return self
+
+    def __exit__(self, *error):
+        "Leave; a cluster that was started for this sweep ends"
+        if self.joined: self.ray.shutdown()
+
+    def able(self)->list: # of names
+        "The nodes that have what a point asks for"
+        def enough(has): return has.get('CPU', 0) >= (self.cpus or 1) and has.get('GPU', 0) >= self.gpus
+        there = [n for n in self.ray.nodes() if n['Alive'] and enough(n['Resources'])]
+        self.there = {f"{n['NodeManagerAddress']} {n['NodeID'][:6]}": n for n in there}
+        return [*self.there]
+
+    def start(self, name:str):
+        "A worker on a node"
+        node = self.there[name]
+        needs = dict(num_cpus=self.cpus or node['Resources']['CPU'], num_gpus=self.gpus)
+        made = self.ray.remote(Sweep).options(**needs, scheduling_strategy=self.on(node['NodeID'], soft=False))
+        return made.remote(**asdict(self.fixed))
+
+    def ask(self, worker, what:str, *args):
+        "A question that is answered later"
+        return getattr(worker, what).remote(*args)
+
+    def answered(self, calls:list)->list:
+        "Those that have an answer, after a second at most"
+        return self.ray.wait(calls, num_returns=len(calls), timeout=1.)[0]
+
+    def answer(self, call,
+               name:str, # of the node
+              ):
+        "What a worker found; the error that it met is raised here"
+        try:
+            return self.ray.get(call)
+        except self.ray.exceptions.RayTaskError as e:
+            bad = isinstance(e.cause, (ValueError, TypeError, OSError))
+            raise (BadInput if bad else RuntimeError)(f'on node {name}: {e.cause}') from e
+        except self.ray.exceptions.RayError as e:
+            raise Lost(str(e).strip().splitlines()[-1]) from e
+
+def sweep_on(address:str, # as for `RayCluster`
+             fixed:Sweep,
+             grid:list, # of `points`
+             path, # of the table
+             cpus:int=0, # of a point
+             gpus:int=0, # likewise
+             done=lambda row, new: None, # as for `sweep`
+            )->list: # of rows, one a point
+    "A sweep on all nodes of a cluster"
+    with RayCluster(address, fixed, cpus, gpus) as cluster:
+        if not cluster.able(): raise BadInput(f'--cpus {cpus or 1} --gpus {gpus}: no node of the cluster has as many')
+        return fill_from(Shared(cluster, grid, same=('target', 'draft', 'tokenizer')), path, done)
 
 # %% ../nbs/38_sweeping.ipynb #sweep-figure
 def sweep_figure(rows:list)->Plot: # of `sweep`
