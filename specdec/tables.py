@@ -6,7 +6,9 @@
 __all__ = ['read_rows']
 
 # %% ../nbs/35_tables.ipynb #imports
-import csv, io, json, re
+import csv, io, json, re, warnings
+from collections import Counter, deque
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
@@ -82,26 +84,40 @@ def _csv_line(path:Path, row:dict, first:bool)->str:
     return out.getvalue()
 
 # %% ../nbs/35_tables.ipynb #fill
+class Table:
+    "A file of rows that grows; a point's row is found again by its keys, as they were written"
+    def __init__(self, path, # a .csv or .jsonl file; need not be there
+                 grid:list, # of points, dicts with the same keys
+                ):
+        self.path, self.keys = Path(path), [*grid[0]] if grid else []
+        there = open_table(self.path, self.keys)
+        check_grid(grid, self.path.suffix)
+        cut_torn_line(self.path)
+        self._rows = {self._place(text): row for text, row in zip(there, read_rows(self.path))}
+
+    def _place(self, text:dict)->tuple: return tuple(text[k] for k in self.keys)
+
+    def row(self, point:dict)->dict: # None: it is not there yet
+        "The row of a point"
+        row = self._rows.get(self._place(as_written(point, self.path.suffix)))
+        return None if row is None else {**row, **point}
+
+    def add(self, row:dict)->None:
+        "Write a row, a point with what was measured at it"
+        add_row(self.path, row)
+        self._rows[self._place(as_written(row, self.path.suffix))] = row
+
 def fill(path, # a .csv or .jsonl file, which grows by a row a point
          grid:list, # of points, dicts with the same keys
          measure, # called with a point's entries; gives the rest of its row
          done=lambda point, new: None, # called after each point; was it measured now, or there already?
         )->list: # of rows, one a point
-    "Measure what is not yet in the file, with keys compared as they were written; stopping loses nothing"
-    path, keys = Path(path), [*grid[0]] if grid else []
-    there = open_table(path, keys)
-    check_grid(grid, path.suffix)
-    cut_torn_line(path)
-    def key(row): return tuple(row[k] for k in keys)
-    rows = {key(text): row for text, row in zip(there, read_rows(path))}
-    found = []
+    "Measure what is not yet in the file; stopping loses nothing"
+    table, found = Table(path, grid), []
     for point in grid:
-        place = key(as_written(point, path.suffix))
-        new = place not in rows
-        if new:
-            rows[place] = {**point, **measure(**point)}
-            add_row(path, rows[place])
-        found.append({**rows[place], **point})
+        new = table.row(point) is None
+        if new: table.add({**point, **measure(**point)})
+        found.append(table.row(point))
         done(point, new)
     return found
 
@@ -142,3 +158,92 @@ def check_grid(grid:list, # of points
             raise ValueError(f'{point}: its keys are not those of the first point, {", ".join(grid[0])}')
         other = seen.setdefault(tuple(as_written(point, suffix).values()), point)
         if repr(other) != repr(point): raise ValueError(f'{other} and {point} are written alike in a {suffix} file')
+
+# %% ../nbs/35_tables.ipynb #hands
+class Lost(Exception):
+    "A worker, or its node, is gone"
+
+@dataclass
+class Node:
+    "A node, and what it is at"
+    worker:object
+    call:object # the question it was asked; None: it is free
+    at:int=None # which point it measures; None: none
+    points:list=None # the grid as it would be measured there; None: it has not said so yet
+
+class Shared:
+    "A grid shared out over nodes, a point at a time on each"
+    def __init__(self, cluster, # answers `able`, `start`, `ask`, `answered`, `answer`
+                 grid:list, # of points
+                 same=(), # keys whose values must not differ from node to node
+                ):
+        self.cluster, self.grid, self.same = cluster, grid, same
+        self.nodes, self.losses, self.tries = {}, Counter(), Counter()
+
+    def look(self)->None:
+        "Put a worker on each node that has none, up to three times"
+        for name in self.cluster.able():
+            if name in self.nodes or self.losses[name] == 3: continue
+            worker = self.cluster.start(name)
+            self.nodes[name] = Node(worker, self.cluster.ask(worker, 'points', self.grid))
+
+    def open(self)->list: # of grids, one a node
+        "The grid as each node would measure it"
+        self.look()
+        while any(n.points is None for n in self.nodes.values()): [*self.answers(deque())]
+        if not self.nodes: raise RuntimeError('no node of the cluster can work')
+        for point in zip(*(n.points for n in self.nodes.values())):
+            odd = [k for k in self.same if len({o[k] for o in point}) > 1]
+            if odd: raise ValueError(f'{self.grid[0]}: the nodes have not the same {odd[0]}')
+        return [n.points for n in self.nodes.values()]
+
+    def rows(self, places): # in the grid -> place, row
+        "Measure these points; rows in the order in which they are done"
+        waiting = deque(places)
+        while waiting or any(n.at is not None for n in self.nodes.values()):
+            self.look()
+            for n in self.nodes.values():
+                if not waiting: break
+                if n.call is None: n.at, n.call = waiting[0], self.cluster.ask(n.worker, 'row', n.points[waiting.popleft()])
+            yield from self.answers(waiting)
+
+    def answers(self, waiting:deque): # gives place, row
+        "What has come by now; the point of a lost worker waits again"
+        calls = {n.call: name for name, n in self.nodes.items() if n.call is not None}
+        if not calls: raise RuntimeError('no node of the cluster is left; the same command goes on where it stopped')
+        for call in self.cluster.answered([*calls]):
+            name = calls[call]
+            node = self.nodes[name]
+            try:
+                got = self.cluster.answer(call, name)
+            except Lost as e:
+                self.lose(name, waiting, e)
+                continue
+            if node.at is None: node.points = got
+            else: yield node.at, got
+            node.call = node.at = None
+
+    def lose(self, name:str, waiting:deque, why:Lost)->None:
+        "Let a worker go; a point that has cost three of them is a `RuntimeError`"
+        at = self.nodes.pop(name).at
+        warnings.warn(f'node {name}: its worker was lost{"" if at is None else ", and its point runs again"}: {why}')
+        self.losses[name] += 1
+        if at is None: return
+        self.tries[at] += 1
+        if self.tries[at] == 3: raise RuntimeError(f'{self.grid[at]}: three workers were lost at this point: {why}')
+        waiting.appendleft(at)
+
+def fill_from(shared:Shared, # not yet opened
+              path, # of the table, as for `fill`
+              done=lambda point, new: None, # likewise
+             )->list: # of rows, one a point
+    "As `fill`, from all nodes; the file has the rows in the order in which they came"
+    kinds = shared.open()
+    table = Table(path, [point for points in kinds for point in points])
+    found = [next(filter(None, map(table.row, point)), None) for point in zip(*kinds)]
+    for row in filter(None, found): done(row, False)
+    for i, row in shared.rows([i for i, row in enumerate(found) if row is None]):
+        table.add(row)
+        found[i] = row
+        done(row, True)
+    return found
