@@ -196,17 +196,18 @@ def plan(target:Target=None, draft:Draft=None, backend:Backend=None, device:Devi
         from specdec import planning
         check_files({'--data': data, **folders(target, draft)}, {'--json': json})
         check_settings(rule, temperature, seed)
-        as_backend(backend, target, draft, alpha)
+        backend = as_backend(backend, target, draft, alpha)
         texts = read_texts(prompt, data)
         pair = open_models(backend, target, draft, alpha, seed, device, dtype)
         texts = inputs(pair, texts, max_new_tokens, gamma_max, n=1)
     with progress(err) as told:
         p = planning.plan(pair, texts, range(1, gamma_max + 1), max_new_tokens, temperature, runs, seed, rule,
                           progress=told)
-    engines = planning.engine_settings(p.gamma, target or 'TARGET', draft or 'DRAFT')
-    show_plan(out, p, engines, f'{some(len(texts), "prompt")} x {max_new_tokens} new tokens, temperature '
-                               f'{temperature:g}, rule {rule}')
-    save(json, p.as_dict() | dict(engines=engines))
+    names = (target, draft) if backend == 'hf' else ('TARGET', 'DRAFT')            # elsewhere our own pairs are unknown
+    engines = planning.engine_settings(p.gamma, *names, temperature, rule)
+    what = f'{some(len(texts), "prompt")} x {max_new_tokens} new tokens, temperature {temperature:g}, rule {rule}'
+    show_plan(out, p, engines, planning.ENGINES, what)
+    save(json, p.as_dict() | dict(engines=engines, engine_versions=planning.ENGINES))
 
 # %% ../nbs/43_cli.ipynb #sweep
 def measure_points(err, # from `terminal`

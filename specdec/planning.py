@@ -6,15 +6,15 @@
 __all__ = ['choose_gamma', 'plan', 'engine_settings']
 
 # %% ../nbs/33_planning.ipynb #imports
-import json
+import json, shlex
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from shlex import quote
 from .comparing import Costs, gain, loops, median_costs, pass_costs, predicted
 from .machine import cpu_seconds, disturbances, environment
 from .timing import Clock, check_inputs, check_lengths, interleave, run_rates, stepping
 from .decoding import generate
 from .rounds import Stats, pooled
+from .pairs import DRAFTS
 
 # %% ../nbs/33_planning.ipynb #measure
 def measure(target, # model
@@ -87,8 +87,8 @@ class Plan:
     def verdict(self)->str:
         "The answer in one sentence"
         got = (f'gamma {self.tried} was predicted to run at {self.predicted[self.tried]:.2f} times plain decoding and '
-               f'ran '
-               f'at {self.measured:.2f} ({min(self.runs):.2f} to {max(self.runs):.2f} in {len(self.runs)} runs)')
+               f'ran at {self.measured:.2f} ({min(self.runs):.2f} to {max(self.runs):.2f} in {len(self.runs)} '
+               f'{"run" if len(self.runs) == 1 else "runs"})')
         if not self.best: return f'Do not speculate: no draft length is predicted to win; {got}.'
         if not self.gamma: return f'Do not speculate: {got}.'
         advice = 'Speculate' if min(self.runs) > 1 else 'It hardly matters here: speculate'
@@ -187,21 +187,45 @@ def plan(pair, # models and tokenizer
                 environment=environment(pair.target.device, getattr(pair.target, 'dtype', None)),
                 rule=rule if isinstance(rule, str) else type(rule).__name__, disturbed=disturbed)
 
+# %% ../nbs/33_planning.ipynb #engine-words
+ENGINES = dict(vllm='vLLM 0.33.0', sglang='SGLang 0.5.23', llama_cpp='llama.cpp of xllamacpp 2026.10.11549')
+_START = dict(vllm=('vllm', 'serve', '{}'), sglang=('python', '-m', 'sglang.launch_server', '--model-path', '{}'),
+              llama_cpp=('llama-server', '-m', '{}.gguf'))
+
+def _vllm(gamma, draft, sampled, rule)->list:
+    "Words of vLLM"
+    config = dict(method='draft_model', model=draft, num_speculative_tokens=gamma)
+    if draft == 'lookup': config = dict(method='ngram', num_speculative_tokens=gamma, prompt_lookup_max=3)
+    elif sampled: config['draft_sample_method'] = 'probabilistic'
+    if rule == 'block': config['rejection_sample_method'] = 'block'
+    return ['--speculative-config', json.dumps(config)]
+
+def _sglang(gamma, draft, sampled, rule)->list: # None: it has no such draft
+    "Words of SGLang"
+    if draft == 'lookup': return None
+    return ['--speculative-algorithm', 'STANDALONE', '--speculative-draft-model-path', draft, '--speculative-num-steps',
+            f'{gamma}', '--speculative-eagle-topk', '1', '--speculative-num-draft-tokens', f'{gamma + 1}']
+
+def _llama_cpp(gamma, draft, sampled, rule)->list:
+    "Words of llama.cpp"
+    if draft == 'lookup':
+        size = '--spec-ngram-simple-size-'
+        return ['--spec-type', 'ngram-simple', f'{size}n', '3', f'{size}m', f'{gamma}']
+    how = ['--spec-draft-sampling', 'probabilistic'] if sampled else []
+    return ['-md', f'{draft}.gguf', '--spec-type', 'draft-simple', '--spec-draft-n-max', f'{gamma}', *how]
+
 # %% ../nbs/33_planning.ipynb #engines
 def engine_settings(gamma:int, # draft length; 0: plain decoding
                     target:str, # name or path
-                    draft:str, # name or path
-                   )->dict: # engine -> command line, quoted for a shell
+                    draft:str, # name or path, or `lookup`
+                    temperature:float=0., # 0: greedy
+                    rule:str='token', # what counts as accepted
+                   )->dict: # engine -> command line, quoted for a shell; one without such a draft, or rule, is left out
     "The choice of `gamma` as settings of vLLM, SGLang and llama.cpp"
-    config = json.dumps(dict(method='draft_model', model=draft, num_speculative_tokens=gamma))
-    start = dict(vllm=('vllm serve', target),
-                 sglang=('python -m sglang.launch_server --model-path', target),
-                 llama_cpp=('llama-server -m', f'{target}.gguf'))
-    extra = dict(vllm=('--speculative-config', config),
-                 sglang=('--speculative-algorithm STANDALONE --speculative-draft-model-path', draft,
-                         f'--speculative-num-steps {gamma} --speculative-eagle-topk 1 --speculative-num-draft-tokens '
-                         f'{gamma + 1}'),
-                 llama_cpp=('-md', f'{draft}.gguf', f'--spec-draft-n-max {gamma}'))
-    def line(words, option, value, *rest): return ' '.join((words, option, quote(value), *rest))
-    lines = {k: f'{words} {quote(name)}' for k, (words, name) in start.items()}
-    return {k: line(lines[k], *extra[k]) if gamma else lines[k] for k in lines}
+    if gamma and rule not in ('token', 'block', 'greedy'): return {}                # theirs are lossless
+    if gamma and draft != 'lookup' and draft.partition(':')[0] in DRAFTS: return {}
+    found = {}
+    for name, more in dict(vllm=_vllm, sglang=_sglang, llama_cpp=_llama_cpp).items():
+        words = more(gamma, draft, temperature > 0, rule) if gamma else []
+        if words is not None: found[name] = shlex.join([o.format(target) for o in _START[name]] + words)
+    return found

@@ -191,6 +191,7 @@ def show_rates(out, # from `terminal`
 def show_plan(out, # from `terminal`
               p, # a `Plan`
               engines:dict, # from `engine_settings`
+              versions:dict, # engine -> whose settings they are
               what:str, # was measured
              )->None:
     "A plan as a table, with its factors and its verdict"
@@ -201,9 +202,17 @@ def show_plan(out, # from `terminal`
     write(out, f'measured / predicted {p.measured/p.predicted[p.tried]:.3f} = {factors}')
     for line in cautions(dict(rule=p.rule, lossless=p.stats.lossless, disturbed=p.disturbed)): write(out, line)
     write(out, p.verdict, 'bold')
-    if not p.gamma: return
+    show_elsewhere(out, p.gamma, engines, versions)
+
+def show_elsewhere(out, # from `terminal`
+                   gamma:int, # 0: nothing is to be done
+                   engines:dict, # from `engine_settings`
+                   versions:dict, # engine -> whose settings they are
+                  )->None:
+    "The choice of a draft length as command lines of other engines"
+    if not gamma or not engines: return
     write(out, '\nThe same choice elsewhere; costs differ there, so measure again:')
-    for line in engines.values(): write(out, '  ' + line)
+    for name, line in engines.items(): write(out, f'  # {versions[name]}\n  {line}')
 
 # %% ../nbs/39_terminal.ipynb #progress
 EVERY = 10. # seconds between two lines
