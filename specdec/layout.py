@@ -11,7 +11,7 @@ from copy import copy
 from weakref import WeakKeyDictionary, ref
 import torch
 from torch import Tensor
-from transformers import GPT2LMHeadModel
+from transformers import GPT2LMHeadModel, PreTrainedModel
 from .kernels import Product
 from .models import check_whole, context_of, vocabulary_of
 from .standard import GELU, Watch, forget, watched
@@ -24,11 +24,11 @@ def trim_heap()->None:
     if sys.platform == 'linux': getattr(ctypes.CDLL(None), 'malloc_trim', lambda pad: None)(0)
 
 def known(model)->Watch:
-    "What is known of a plain GPT-2; a `ValueError` says why `model` is none"
+    "What is known of a standard model; a `ValueError` says why `model` is none"
     try:
         return watched(model)
     except ValueError as e:
-        raise ValueError(f'not a plain GPT-2 ({e}); use HFModel, or as_cached, which chooses') from None
+        raise ValueError(f'not a standard model ({e}); use HFModel, or as_cached, which chooses') from None
 
 def shares(model:GPT2LMHeadModel)->int:
     "Cores that can work side by side: the heads and the inner widths must be multiples"
@@ -39,9 +39,9 @@ def shares(model:GPT2LMHeadModel)->int:
 
 # %% ../nbs/12_layout.ipynb #export-layout
 class Layout:
-    "How the parts of a GPT-2 are copied and laid out"
-    def __init__(self, model:GPT2LMHeadModel, kernels:tuple, consume:bool):
-        self.kernels, self.consume, self.S = kernels, consume, shares(model)
+    "How the parts of a model are copied and laid out"
+    def __init__(self, model, kernels:tuple, consume:bool, S:int):
+        self.kernels, self.consume, self.S = kernels, consume, S
         self.large = consume or sum(p.nbytes for p in model.parameters()) > LARGE
 
     def own(self, p:Tensor)->Tensor:
@@ -55,10 +55,14 @@ class Layout:
     def product(self, m, order=lambda W: W)->Product:
         "That of layer `m`, its columns in `order`; the weight is freed if the model is consumed"
         f = Product(order(self.own(m.weight)), order(self.own(m.bias)), self.S, self.kernels, self.large)
-        if self.consume:
-            m.weight.data = m.weight.new_empty(0)
-            trim_heap()
+        self.free(m)
         return f
+
+    def free(self, *layers)->None:
+        "Of a model that is consumed, let go of the weights of `layers`"
+        if not self.consume: return
+        for m in layers: m.weight.data = m.weight.new_empty(0)
+        trim_heap()
 
     def norm(self, m)->tuple:
         "The arguments of `F.layer_norm`"
@@ -69,32 +73,29 @@ class Layout:
         attention = self.norm(b.ln_1), self.product(b.attn.c_attn, self.by_share), self.product(b.attn.c_proj)
         return *attention, self.norm(b.ln_2), self.product(b.mlp.c_fc), self.product(b.mlp.c_proj)
 
-    def head(self, W:Tensor)->Product:
-        "Its columns are shared out where their number allows"
+    def head(self, model, table:Tensor)->Product: # `table`: the copy of the embedding
+        "The last product, over the embedding's own memory if the two are tied; shared out where its columns allow"
+        tied = model.lm_head.weight is model.get_input_embeddings().weight
+        W = table if tied else self.own(model.lm_head.weight)
         return Product(W.t(), None, 1 if len(W) % self.S else self.S, self.kernels, self.large)
 
 # %% ../nbs/12_layout.ipynb #export-gpt2-weights
-class GPT2Weights:
-    "The weights of a GPT-2, laid out for the products that `StaticGPT2` makes"
+class Weights:
+    "The weights of a standard model, laid out for the products that its written-out form makes"
     @torch.inference_mode(False)
     @torch.no_grad()
-    def __init__(self, model:GPT2LMHeadModel,
+    def __init__(self, model, # a transformers model
                  kernels=(None, None), # as in `Product`
                  consume:bool=False, # free each weight of `model` as soon as it is laid out?
                 ):
         known(model)
         check_whole(model)
         if consume: forget(model)
-        t, to, first = model.transformer, Layout(model, kernels, consume), model.transformer.h[0]
         self.model, self.kernels, self.lean, self.threads = ref(model), kernels, consume, torch.get_num_threads()
         self.vocab_size, self.max_length = vocabulary_of(model), context_of(model)
-        self.device, self.dtype, self.S = model.device, model.dtype, to.S
-        self.head_dim, self.gelu, self.cut = first.attn.head_dim, GELU[type(first.mlp.act)], None
-        self.wte, self.wpe, self.norm = to.own(t.wte.weight), to.own(t.wpe.weight), to.norm(t.ln_f)
-        tied = model.lm_head.weight is t.wte.weight
-        self.head = to.head(self.wte if tied else to.own(model.lm_head.weight))
-        self.layers = [to.block(b) for b in t.h]
-        self.idle = [] # buffers and recordings that a `GraphedGPT2` has left
+        self.device, self.dtype, self.cut, self.window = model.device, model.dtype, None, None
+        self.lay_out(model)
+        self.idle = [] # buffers and recordings that a graphed view has left
         now = watched(model)
         self.read, self.sums = now.read, now.sums()
 
@@ -113,33 +114,49 @@ class GPT2Weights:
         same_threads = self.lean or self.device.type != 'cpu' or self.threads == torch.get_num_threads()
         return same_threads and watch.read == self.read and (not bits or watch.sums() == self.sums)
 
-    def renewed(self)->'GPT2Weights':
-        "These weights, or those that the model has now; a `ValueError` if it is no plain GPT-2 any more"
+    def renewed(self)->'Weights':
+        "These weights, or those that the model has now; a `ValueError` if it is not standard any more"
         model = self.model()
         try:
             if model is None or self.holds(watched(model)): return self
         except ValueError as e:
             raise ValueError(f'the model was changed since this view of it was made ({e}): '
                              'make another view with as_cached') from None
-        whole = weights_of(model, bits=True) if self.kernels == (None, None) else GPT2Weights(model, self.kernels)
+        whole = weights_of(model, bits=True) if self.kernels == (None, None) else type(self)(model, self.kernels)
         return whole.first(self.cut) if self.cut else whole
 
+class GPT2Weights(Weights):
+    "Those of a GPT-2"
+    def lay_out(self, model:GPT2LMHeadModel)->None:
+        "Tables, blocks, last norm and head"
+        t, to, first = model.transformer, Layout(model, self.kernels, self.lean, shares(model)), model.transformer.h[0]
+        self.S, self.head_dim, self.gelu = to.S, first.attn.head_dim, GELU[type(first.mlp.act)]
+        self.kv_heads = len(t.ln_f.weight) // self.head_dim
+        self.wte, self.wpe, self.norm = to.own(t.wte.weight), to.own(t.wpe.weight), to.norm(t.ln_f)
+        self.head, self.layers = to.head(model, self.wte), [to.block(b) for b in t.h]
+
 # %% ../nbs/12_layout.ipynb #export-weights-of-a
+KINDS = {GPT2LMHeadModel: GPT2Weights} # type of a model -> its `Weights`
 _laid_out = WeakKeyDictionary()
 
-def weights_of(model:GPT2LMHeadModel,
+def lay_out(model, consume:bool=False)->Weights: # `consume`: as in `Weights`
+    "The weights of a standard model; a `ValueError` says why `model` is none"
+    known(model)
+    return KINDS[type(model)](model, consume=consume)
+
+def weights_of(model, # a transformers model
                bits:bool=False, # look at the bits too? A view does, before each text
                watch:Watch=None, # of `model` as it is now, when it is at hand
-              )->GPT2Weights:
+              )->Weights:
     "The laid-out weights of `model`, made once, and made again when the model was changed"
     w = _laid_out.get(model)
-    if w is None or not w.holds(watch or known(model), bits): w = _laid_out[model] = GPT2Weights(model)
+    if w is None or not w.holds(watch or known(model), bits): w = _laid_out[model] = lay_out(model)
     return w
 
 # %% ../nbs/12_layout.ipynb #export-weights-of
-def lean(model:GPT2LMHeadModel)->GPT2LMHeadModel: # the same, fit for this package only
+def lean(model:PreTrainedModel)->PreTrainedModel: # the same, fit for this package only
     "Lay `model` out and free its weights on the way, so that they are held once: the one function that changes a model"
     if not (model in _laid_out and _laid_out[model].lean):
         _laid_out.pop(model, None)
-        _laid_out[model] = GPT2Weights(model, consume=True)
+        _laid_out[model] = lay_out(model, consume=True)
     return model
