@@ -21,8 +21,8 @@ def rms_norm(x:Tensor, # [..., n]
              eps:float,
             )->Tensor: # like `x`
     "`x` over its root mean square, in float32 as transformers has it, times `weight` (arXiv 1910.07467, section 3)"
-    y = x.float()
-    return weight * (y * torch.rsqrt(y.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
+    if x.dtype == torch.float32 and weight.ndim == 1: return F.rms_norm(x, weight.shape, weight, eps)
+    return weight * F.rms_norm(x.float(), x.shape[-1:], None, eps).to(x.dtype)
 
 # %% ../nbs/13_blocks.ipynb #export-rotated
 def rotated(z:Tensor, # heads of the rows, [m, heads, D]
@@ -41,12 +41,14 @@ def turns(rates:Tensor, # angle a position, [D/2]
     return torch.cat([cos, cos], -1).to(dtype), torch.cat([-sin, sin], -1).to(dtype)
 
 # %% ../nbs/13_blocks.ipynb #export-attend
+HALVES = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported() # does this CPU multiply halves?
+
 def _attend(q:Tensor, # queries, [..., m, d]
             k:Tensor, v:Tensor, # keys, values, [..., n, d]
             mask:Tensor, # [m, n], or None
            )->Tensor: # [..., m, d]
-    "Attention; in half precision on the CPU as two products, which read `k` and `v` faster than torch's fused kernel"
-    if q.device.type != 'cpu' or q.dtype.itemsize > 2: return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    "Attention; in half precision as two products, where the CPU multiplies halves: they read faster than one operation"
+    if q.device.type != 'cpu' or q.dtype.itemsize > 2 or not HALVES: return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     scores = (k @ (q * q.shape[-1]**-.5).mT).mT
     return (scores if mask is None else scores + mask).softmax(-1) @ v
 
@@ -75,7 +77,7 @@ class GPT2Blocks:
         "One transformer block; adds to `h`, [m, d], in place"
         m, d = h.shape
         stream = h.view(m, self.w.S, -1).transpose(0, 1)                               # as the products return it
-        new = qkv(F.layer_norm(h, *norm_1)).view(len(stream), m, 3, -1, kv.shape[-1])
+        new = qkv(F.layer_norm(h, *norm_1)).reshape(len(stream), m, 3, -1, kv.shape[-1])
         # q, k, v: [3, S, heads/S, m, d_head]
         new = new.permute(2, 0, 3, 1, 4)
         kv[:, :, :, at] = new[1:]
@@ -151,7 +153,7 @@ class _LlamaLayout(Layout):
         if any(m.bias is not None for m in linears):
             b = torch.cat([W.new_zeros(m.out_features) if m.bias is None else m.bias.detach() for m in linears])
         self.free(*linears)
-        return Product(W, b, 1, self.kernels, self.large)
+        return Product(W, b, 1, self.kernels, **self.how)
 
     def norm(self, m)->tuple: return self.own(m.weight), m.variance_epsilon
 
@@ -205,7 +207,7 @@ class LlamaBlocks:
     def block(self, h, kv, at, end, mask, turn, norm_1, qkv, heads, out, norm_2, gate_up, down):
         "One transformer block; adds to `h`, [m, d], in place"
         m, G, K, D = len(h), self.w.groups, self.w.kv_heads, self.w.head_dim
-        qk, v = qkv(rms_norm(h, *norm_1)).view(m, -1, D).split((G*K + K, K), 1)
+        qk, v = qkv(rms_norm(h, *norm_1))[0].reshape(m, -1, D).split((G*K + K, K), 1)
         if heads: qk = rms_norm(qk, *heads)
         q, k = rotated(qk, *turn).split((G*K, K), 1)
         kv[0, 0, :, at], kv[1, 0, :, at] = k.transpose(0, 1), v.transpose(0, 1)

@@ -6,6 +6,7 @@
 __all__ = []
 
 # %% ../nbs/10_kernels.ipynb #imports
+import os
 from functools import lru_cache, partial
 from timeit import timeit
 import torch, torch.nn.functional as F
@@ -13,17 +14,29 @@ from torch import Tensor
 
 # %% ../nbs/10_kernels.ipynb #export-kernels
 def _split(W:Tensor, # weights, [i, o]
-           b:Tensor, # bias, [o]
+           b:Tensor, # bias, [o]; None: none
            S:int, # shares
           ): # x [m, i] -> [S, m, o/S]
     "Each of `S` cores multiplies by its own share of the columns: one batched product"
-    W, b = W.unflatten(1, (S, -1)).transpose(0, 1).contiguous(), b.view(S, 1, -1)
+    W = W.unflatten(1, (S, -1)).transpose(0, 1).contiguous()
+    if b is None: return lambda x: torch.bmm(x.expand(S, *x.shape), W)
+    b = b.view(S, 1, -1)
     return lambda x: torch.baddbmm(b, x.expand(S, *x.shape), W)
 
 def _linear(W, b, S):
     "torch's own linear layer, on weights stored [o, i]"
     W = W.t().contiguous()
     return lambda x: F.linear(x, W, b).unflatten(1, (S, -1)).transpose(0, 1)
+
+def _left(W, b, S):
+    "The weights on the left, stored [o, i]: a matrix by a vector for one row, by the columns of x for several"
+    W = W.t().contiguous()
+    if b is None:
+        def product(x): return torch.mv(W, x[0])[None] if len(x) == 1 else (W @ x.t()).t()
+    else:
+        column = b[:, None]
+        def product(x): return torch.addmv(b, W, x[0])[None] if len(x) == 1 else torch.addmm(column, W, x.t()).t()
+    return lambda x: product(x).unflatten(1, (S, -1)).transpose(0, 1)
 
 def _packed(W, b, S):
     "oneDNN's product, on weights packed once into the blocks that it wants"
@@ -36,7 +49,7 @@ def _padded(W, b, S):
     f = _packed(W, b, S)
     return lambda x: f(x) if len(x) >= 4 else f(F.pad(x, (0, 0, 0, 4 - len(x))))[:, :len(x)]
 
-KERNELS = dict(split=_split, linear=_linear, packed=_packed, padded=_padded)
+KERNELS = dict(split=_split, linear=_linear, left=_left, packed=_packed, padded=_padded)
 
 def merged(shares:Tensor)->Tensor: # [S, m, o/S] -> [m, o]
     "The shares of the columns side by side again"
@@ -52,7 +65,7 @@ def _can_pack(dtype:torch.dtype)->bool:
 def kernels_for(W:Tensor)->tuple: # names in `KERNELS`
     "The ways to multiply by `W` that exist on its device"
     if W.device.type != 'cpu': return 'linear',
-    return ('split', 'linear', 'packed', 'padded') if _can_pack(W.dtype) else ('split', 'linear')
+    return ('split', 'linear', 'left', *(('packed', 'padded') if _can_pack(W.dtype) else ()))
 
 # %% ../nbs/10_kernels.ipynb #export-product
 CACHE = 2**26 # bytes; more than the cache of one process, and all that timing may hold at a time
@@ -75,21 +88,26 @@ def _fastest(i:int, o:int, dtype, S:int, # shape of the weight, shares
         return sum(min(timeit(partial(f, x), number=number) for _ in range(turns) for f in made) for x in xs)
     return min(names, key=seconds)
 
+def _as_kernels(kernels:tuple, W:Tensor, names:tuple)->tuple:
+    "Those that are asked for, here or by SPECDEC_KERNELS; a `ValueError` for one that `W` cannot use"
+    forced = os.environ.get('SPECDEC_KERNELS') if W.device.type == 'cpu' else None
+    if not {*kernels, forced or None} <= {None, *names}:
+        said = f'kernels={kernels}: each' if {*kernels} - {None, *names} else f'SPECDEC_KERNELS={forced}: it'
+        raise ValueError(f'{said} must be None or one of {", ".join(names)} for {W.dtype} on {W.device.type}')
+    return tuple(k or forced or None for k in kernels)
+
 class Product:
     "x W + b in `S` shares of the columns, by one kernel for a single row and one for several"
     def __init__(self, W:Tensor, # weights, [i, o]
                  b:Tensor=None, # bias, [o]
                  S:int=1, # shares; o must be a multiple
                  kernels:tuple=(None, None), # kernel for one row, for several; None: the fastest here
-                 large:bool=False, # part of a large model? Then one layout serves all rows, and no cache holds it
+                 cold:bool=False, # part of a large model, which no cache holds?
+                 one:bool=False, # hold one layout, which serves all rows?
                 ):
-        if b is None: b = W.new_zeros(W.shape[1])
-        names = kernels_for(W)
-        if not {*kernels} <= {None, *names}:
-            raise ValueError(f'kernels={kernels}: each must be None or one of {", ".join(names)} for {W.dtype} on '
-                             f'{W.device.type}')
-        rows = [(1, 5)]*2 if large else [(1,), (5,)]
-        self.names = [k or _fastest(*W.shape, W.dtype, S, r, names, large) for k, r in zip(kernels, rows)]
+        names, rows = kernels_for(W), [(1, 5)]*2 if one else [(1,), (5,)]
+        kernels = _as_kernels(kernels, W, names)
+        self.names = [k or _fastest(*W.shape, W.dtype, S, r, names, cold) for k, r in zip(kernels, rows)]
         made = {k: KERNELS[k](W, b, S) for k in dict.fromkeys(self.names)}
         self.one, self.several = (made[k] for k in self.names)
 

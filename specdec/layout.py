@@ -6,8 +6,9 @@
 __all__ = ['lean']
 
 # %% ../nbs/12_layout.ipynb #imports
-import ctypes, sys
+import ctypes, re, sys
 from copy import copy
+from pathlib import Path
 from weakref import WeakKeyDictionary, ref
 import torch
 from torch import Tensor
@@ -17,7 +18,16 @@ from .models import check_whole, context_of, vocabulary_of
 from .standard import GELU, Watch, forget, watched
 
 # %% ../nbs/12_layout.ipynb #export-weights
-LARGE = 2**27 # bytes of weights, from which on memory should hold one layout of each and not two
+LARGE = 2**27 # bytes of weights, from which on no cache is taken to hold them
+SPARE = 4 # a second layout is kept where memory has room for the weights so many times
+
+def free_memory()->int: # bytes; 0 where it is not known
+    "What the system could give"
+    try:
+        found = re.search(r'^MemAvailable: +(\d+) kB', Path('/proc/meminfo').read_text(), re.M)
+    except OSError:
+        return 0
+    return int(found[1])*1024 if found else 0
 
 def trim_heap()->None:
     "Hand freed memory back to the system: glibc keeps freed blocks for itself, and they would count twice"
@@ -42,7 +52,9 @@ class Layout:
     "How the parts of a model are copied and laid out"
     def __init__(self, model, kernels:tuple, consume:bool, S:int):
         self.kernels, self.consume, self.S = kernels, consume, S
-        self.large = consume or sum(p.nbytes for p in model.parameters()) > LARGE
+        size = sum(p.nbytes for p in model.parameters())
+        self.cold = consume or size > LARGE
+        self.how = dict(cold=self.cold, one=consume or self.cold and SPARE*size > free_memory())
 
     def own(self, p:Tensor)->Tensor:
         "A copy; of a model that is consumed, the memory itself"
@@ -54,7 +66,7 @@ class Layout:
 
     def product(self, m, order=lambda W: W)->Product:
         "That of layer `m`, its columns in `order`; the weight is freed if the model is consumed"
-        f = Product(order(self.own(m.weight)), order(self.own(m.bias)), self.S, self.kernels, self.large)
+        f = Product(order(self.own(m.weight)), order(self.own(m.bias)), self.S, self.kernels, **self.how)
         self.free(m)
         return f
 
@@ -77,7 +89,7 @@ class Layout:
         "The last product, over the embedding's own memory if the two are tied; shared out where its columns allow"
         tied = model.lm_head.weight is model.get_input_embeddings().weight
         W = table if tied else self.own(model.lm_head.weight)
-        return Product(W.t(), None, 1 if len(W) % self.S else self.S, self.kernels, self.large)
+        return Product(W.t(), None, 1 if len(W) % self.S else self.S, self.kernels, **self.how)
 
 # %% ../nbs/12_layout.ipynb #export-gpt2-weights
 class Weights:
