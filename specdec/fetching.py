@@ -161,7 +161,7 @@ def fetch(kind, # `AutoModelForCausalLM`, `AutoTokenizer`
         raise load_fault(e, name, revision, refusal) from e
 
 # %% ../nbs/15_fetching.ipynb #check-name
-_OWN = 'tiny', 'toy' # pairs that come with the package
+_OWN = 'tiny', 'toy', 'smollm2' # pairs that need no folder and no hub
 
 def check_name(name)->None:
     "Raise a `TypeError` or a `ValueError` unless `name` can be that of a model"
@@ -175,7 +175,7 @@ def check_name(name)->None:
         raise ValueError(f'{what} is a file: give the folder that holds config.json and the weights '
                          '(or, for a model of that name on the hub, work in another folder)')
     if name in _OWN and os.path.isfile(f'{name}/config.json'):
-        warnings.warn(f'{what} is the pair that comes with the package; the folder of that name here is ./{name}',
+        warnings.warn(f'{what} is one of the pairs that need no folder; the folder of that name here is ./{name}',
                       stacklevel=3)
 
 # %% ../nbs/15_fetching.ipynb #check-tokenizers

@@ -9,7 +9,9 @@ __all__ = ['add_draft', 'named_draft', 'open_pair']
 import re
 from .drafting import EarlyExit, PromptLookup
 from .quantise import quantise
-from .zoo import DRAFTS, SHAPES, Pair, dialled_pair, load_pair
+from .dialled import SHAPES, dialled_pair
+from .smollm2 import smollm2
+from .zoo import DRAFTS, TARGETS, Named, Pair, load_pair
 
 # %% ../nbs/22_pairs.ipynb #add-draft
 def add_draft(name:str, # a word
@@ -47,6 +49,7 @@ DRAFTS.setdefault('lookup', _bare('lookup', lambda target: PromptLookup()))
 DRAFTS.setdefault('early_exit', _early_exit)
 DRAFTS.setdefault('int8', _bare('int8', lambda target: quantise(target, 8)))
 DRAFTS.setdefault('int4', _bare('int4', lambda target: quantise(target, 4)))
+TARGETS.setdefault('smollm2', Named(smollm2, 'lookup'))
 
 # %% ../nbs/22_pairs.ipynb #open-pair
 def _split(target:str, draft:str)->tuple: # the two names

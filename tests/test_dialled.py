@@ -2,7 +2,7 @@
 import pytest, torch
 from specdec import autoregressive, generate
 from specdec.comparing import hf_generate
-from specdec.zoo import dialled_pair
+from specdec.dialled import dialled_pair
 
 FEW = dict(vocab_size=300, n_positions=200, n_embd=32, n_head=2)
 PROMPT, NEW = torch.arange(10), 120

@@ -7,7 +7,8 @@ from huggingface_hub.errors import GatedRepoError, HTTPError, OfflineModeIsEnabl
 from safetensors import SafetensorError
 from specdec import generate, load_pair
 from specdec.fetching import check_tokenizers, in_one_line, load_fault
-from specdec.zoo import byte_tokenizer, dialled_pair, _gpt2_config, held_out_prompts, pick_device, pick_dtype, random_gpt2, toy_pair
+from specdec.dialled import dialled_pair, _shape_config
+from specdec.zoo import byte_tokenizer, held_out_prompts, pick_device, pick_dtype, random_gpt2, toy_pair
 
 SHAPE = dict(vocab_size=300, n_positions=16, n_embd=8, n_head=2, n_layer=1, bos_token_id=None, eos_token_id=None)
 
@@ -188,5 +189,5 @@ def test_odd_numbers_of_prompts(n):
     assert 'whole number in 1..' in said(lambda: held_out_prompts(n), ValueError)
 
 def test_what_is_allowed():
-    assert _gpt2_config(dict(n_layer=3)).n_layer == 3 and _gpt2_config('gpt2').n_layer == 12
+    assert _shape_config(dict(n_layer=3)).n_layer == 3 and _shape_config('gpt2').n_layer == 12
     assert all(len(v) == 8 for v in held_out_prompts(8).values())

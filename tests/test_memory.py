@@ -7,7 +7,7 @@ import json, sys, torch
 from specdec import generate
 from specdec.layout import lean
 from specdec.written_out import as_cached
-from specdec.zoo import dialled_pair
+from specdec.dialled import dialled_pair
 def megabytes(key): return int(next(l for l in open('/proc/self/status') if l.startswith(key)).split()[1])/1024
 layers, dtype, leaned = int(sys.argv[1]), sys.argv[2], sys.argv[3] == 'lean'
 small = dict(n_embd=64, n_head=2, vocab_size=512, n_positions=1024, n_layer=1)

@@ -23,7 +23,8 @@ from specdec.timing import Clock, interleave
 from specdec.decoding import lossless_report
 from specdec.distributions import probs
 from specdec.written_out import GraphedGPT2, StaticGPT2, as_cached
-from specdec.zoo import Favouring, dialled_pair, pick_device, pick_dtype, random_gpt2
+from specdec.dialled import Favouring, dialled_pair
+from specdec.zoo import pick_device, pick_dtype, random_gpt2
 
 FEW = dict(vocab_size=300, n_positions=256, n_embd=32, n_head=2)
 PAIRS = {False: [('gpt2-large', 'distilgpt2'), ('gpt2-xl', 'gpt2')],
