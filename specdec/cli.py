@@ -18,20 +18,29 @@ from .requests import (Alpha, Backend, Data, Device, Draft, Dtype, Json, NewToke
                               check_settings, check_sweep, checking, folders, given, inputs, open_models, path_opt,
                               read_texts, text_opt, values)
 from .terminal import (acceptance_lines, any_encoding, cautions, number, one_line, progress, show_plan,
-                              show_rates, some, sweep_table, table, terminal, write)
+                              show_rates, show_table, some, sweep_table, table, terminal, write)
 
 # %% ../nbs/43_cli.ipynb #app-a
-app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
+NAMED = dict(help_option_names=['--help', '-h'])
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True,
+                  context_settings=NAMED)
 _MEMORY = re.compile('out of memory|not enough memory|allocate memory') # in torch's words
 
+def _version(asked:bool)->None:
+    "Say which version this is, and end"
+    if not asked: return
+    from specdec import __version__
+    print(f'specdec {__version__}')
+    raise typer.Exit
+
 @app.callback()
-def _root():
+def _root(version:Annotated[bool, typer.Option('--version', is_eager=True, callback=_version, help='Show the version.')]=False):
     "Speculative decoding: see it, check that it changes nothing, time it on this machine."
 
 def _outcome(args:list)->tuple: # exit code, what to say
     "Run a command; a fault of ours comes out as it is"
     try:
-        code = app(args, standalone_mode=False)
+        code = app(args, prog_name='specdec', standalone_mode=False)
     except Usage as e:
         return 2, e
     except KeyboardInterrupt:
@@ -53,7 +62,7 @@ def main(args:list=None): # None: from the terminal
         code, message = _outcome(args)
         if str(message).startswith('Usage:'): print(message, file=sys.stderr)    # a command without arguments
         elif message: print(f'specdec: {one_line(message)}', file=sys.stderr)
-        for s in (sys.stdout, sys.stderr): s.flush()
+        for s in filter(None, (sys.stdout, sys.stderr)): s.flush()                # None: closed by the shell
     sys.exit(code)
 
 # %% ../nbs/43_cli.ipynb #save
@@ -70,7 +79,7 @@ DEMO = ('Examples:   specdec demo   |   specdec demo --prompt "class Stack:" --g
 SHOWN = '0 is greedy; default: a sampled text at 0.8 and a greedy one.'
 LENGTH = 'Draft length; default: the best one for this pair on this machine.'
 
-@app.command(epilog=DEMO)
+@app.command(epilog=DEMO, short_help='Show texts with a pair that is here, and time them.')
 def demo(prompt:Prompt=None,
          gamma:Annotated[int, typer.Option('--gamma', '--k', min=1, help=LENGTH)]=None,
          tokens:Annotated[int, typer.Option(min=1, help='New tokens for each prompt.')]=128,
@@ -93,7 +102,7 @@ def demo(prompt:Prompt=None,
 FOLDER = 'Folder to put the files in; default: the last part of the name.'
 FETCH = 'Examples:   specdec download --model gpt2 --path models/gpt2   |   specdec download --dataset owner/prompts'
 
-@app.command(epilog=FETCH)
+@app.command(epilog=FETCH, short_help='Fetch a model or a data set from the hub.')
 def download(model:Annotated[str, text_opt(help='A model on the hub.')]=None,
              dataset:Annotated[str, text_opt(help='A dataset on the hub; give one of the two.')]=None,
              revision:Annotated[str, text_opt(help='Branch, tag or commit.')]='main',
@@ -110,7 +119,7 @@ def download(model:Annotated[str, text_opt(help='A model on the hub.')]=None,
 BENCH = ('Examples:   specdec bench --gamma 3 --runs 5   |   specdec bench --backend dialled --alpha 0.7 --gamma 4 '
          '--max-new-tokens 96 --json cpu.json   |   specdec bench --config configs/aimd.yaml')
 
-@app.command(epilog=BENCH)
+@app.command(epilog=BENCH, short_help='Time one setting, beside plain decoding and transformers.')
 def bench(context:typer.Context,
           config:Annotated[Path, path_opt(help='A YAML file; then only --force and --json go with it.')]=None,
           force:Annotated[bool, typer.Option('--force', help="Overwrite the configuration's output.")]=False,
@@ -176,7 +185,7 @@ def run_config(out, # from `terminal`: for results
         if settings.data: quiet_prompts(settings.data)
         pair = load_models(settings)
     with progress(err) as told: rows = run_bench(settings, pair, force=force, progress=told)
-    out.print(config_table(rows))
+    show_table(out, config_table(rows))
     for line in cautions({'rule': settings.sampling, **by_category(rows)['all']}): write(out, line)
     write(out, f'{some(len(rows), "generation")} written to {output}')
     save(json, dict(config=settings.model_dump(), rows=rows))
@@ -185,7 +194,7 @@ def run_config(out, # from `terminal`: for results
 PLAN = ('Examples:   specdec plan   |   specdec plan --backend dialled --target gpt2-medium --alpha 0.6   |   '
         'specdec plan --target gpt2-large --draft distilgpt2 --device auto')
 
-@app.command(epilog=PLAN)
+@app.command(epilog=PLAN, short_help='Should this pair speculate here, and how far ahead?')
 def plan(target:Target=None, draft:Draft=None, backend:Backend=None, device:Device='cpu', dtype:Dtype='auto',
          prompt:Prompt=None, data:Data=None, max_new_tokens:NewTokens=64,
          gamma_max:Annotated[int, typer.Option(min=1, help='Longest draft to consider.')]=8,
@@ -239,7 +248,7 @@ Force = Annotated[bool, typer.Option('--force', help='Overwrite a picture beside
 Cpus = Annotated[int, typer.Option(min=1, help="With --ray: a point's CPUs and threads; default: a node's CPUs.")]
 Gpus = Annotated[int, typer.Option(min=0, help='With --ray: GPUs of a point; default 0, with --device cuda 1.')]
 
-@app.command(epilog=SWEEP)
+@app.command(epilog=SWEEP, short_help='Time every combination of a grid, into a table.')
 def sweep(gamma:Gammas='1,2,3,4,6,8', temperature:Temperatures='0', rule:Rules='token', pair:Pairs='tiny',
           output:Output='sweep.csv', figure:Figure=None, force:Force=False, prompt:Prompt=None, data:Data=None,
           max_new_tokens:NewTokens=64, runs:Runs=3, seed:Seed=0, device:Device='cpu', dtype:Dtype='auto',
@@ -261,6 +270,6 @@ def sweep(gamma:Gammas='1,2,3,4,6,8', temperature:Temperatures='0', rule:Rules='
     filled = partial(sweep_on, ray, fixed, grid, output, *needs) if ray else partial(fill, output, points, fixed.measure)
     rows, there = measure_points(err, len(grid), filled)
     save_figure(rows, figure)
-    out.print(sweep_table(rows))
+    show_table(out, sweep_table(rows))
     for line in dict.fromkeys(r['disturbed'] for r in rows if r.get('disturbed')): write(out, f'disturbed: {line}')
     write(out, f'{some(len(rows), "point")}, {there} of them from before, are in {output}; the figure is {figure}')

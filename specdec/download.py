@@ -61,15 +61,16 @@ def fetch_folder(asked:dict, # kind and name
                  revision:str, # branch, tag or commit
                  folder:Path,
                 )->None:
-    "Fetch what is not there yet; a `RuntimeError` says on one line what failed"
-    from huggingface_hub import snapshot_download
+    "Fetch what is not there yet; a `RuntimeError` says on one line what failed, a `ValueError` that there is no such name"
+    from huggingface_hub import errors, snapshot_download
     token, skipped = hub_token(), PICKLED if asked['kind'] == 'model' else None
     try:
         snapshot_download(asked['name'], repo_type=asked['kind'], revision=revision, local_dir=folder, token=token,
                           ignore_patterns=skipped)
     except Exception as e:                                                       # whatever the client raises
         line = hub_fault(e, f'{asked["kind"]} {asked["name"]!r}')
-        raise RuntimeError(line.replace(token, '***') if token else line) from e
+        fault = ValueError if isinstance(e, errors.HFValidationError) else RuntimeError
+        raise fault(line.replace(token, '***') if token else line) from e
     finally:
         # half of it can go on
         if (folder/NOTE).parent.is_dir(): (folder/NOTE).write_text(json.dumps(asked), encoding='utf-8')

@@ -204,6 +204,7 @@ Loader.add_constructor('tag:yaml.org,2002:int', Loader.whole)
 
 def read_yaml(path:Path)->dict:
     "The lines of a settings file; a `BadInput` names the line at fault"
+    if path.is_dir(): raise BadInput(f'{path}: it is a folder; give a YAML file')
     if not path.is_file(): raise NoFile(f'{path}: no such file')
     try:
         found = yaml.load(path.read_bytes(), Loader)

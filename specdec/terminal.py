@@ -98,9 +98,20 @@ def table(head, # names of the columns; the first is to the left, the others to 
          )->Table:
     "A table of anybody's texts"
     t = Table(box=None, pad_edge=False)
-    for i, name in enumerate(head): t.add_column(Text(name, 'bold'), justify='right' if i else 'left', overflow='fold')
+    for i, name in enumerate(head):
+        t.add_column(Text(name, 'bold'), justify='right' if i else 'left', overflow='fold', no_wrap=i > 0)
     for row in rows: t.add_row(*(Text(visible(str(cell), '\n\t')) for cell in row))
     return t
+
+def show_table(console, # from `terminal`
+               t:Table, # from `table`
+              )->None:
+    "Print a table; where the screen is narrow its first column is folded, and lines go on below, but no number is cut"
+    numbers = sum(2 + max(c.cell_len for c in (column.header, *column.cells)) for column in t.columns[1:])
+    width = console.width
+    console.width = max(width, numbers + 12)
+    console.print(t, crop=False)
+    console.width = width
 
 def number(value:float, digits:int)->str:
     "A number of a table; empty where there is none"
@@ -184,7 +195,7 @@ def show_rates(out, # from `terminal`
                more:list=(), # further lines
               )->None:
     "The table, the machine, and what the numbers are made of"
-    out.print(rates_table(got))
+    show_table(out, rates_table(got))
     write(out, machine(got['environment']), 'dim')
     for line in [*facts(got), *more]: write(out, line)
 
@@ -196,7 +207,7 @@ def show_plan(out, # from `terminal`
              )->None:
     "A plan as a table, with its factors and its verdict"
     write(out, f'{p.pair}, {what}', 'bold')
-    out.print(plan_table(p))
+    show_table(out, plan_table(p))
     write(out, machine(p.environment), 'dim')
     factors = ' x '.join(f'{name} {f:.3f}' for name, f in p.factors.items())
     write(out, f'measured / predicted {p.measured/p.predicted[p.tried]:.3f} = {factors}')

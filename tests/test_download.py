@@ -44,7 +44,7 @@ def test_the_token_opens_a_gate_and_is_not_shown(served, tmp_path, where):
 
 @pytest.mark.parametrize('args, code, words', [
     ([], 2, 'exactly one'), (['--model', 'a', '--dataset', 'b'], 2, 'exactly one'), (['--model', 'acme/closed'], 1, 'HF_TOKEN'), (['--model', 'acme/none'], 1, 'not on the hub'),
-    (['--model', 'acme/small', '--revision', 'v9'], 1, 'revision'), (['--model', 'a b!'], 1, 'no name on the hub'), (['--model', 'acme/pickled'], 1, 'safetensors')])
+    (['--model', 'acme/small', '--revision', 'v9'], 1, 'revision'), (['--model', 'a b!'], 2, 'no name on the hub'), (['--model', 'acme/pickled'], 1, 'safetensors')])
 def test_one_clear_line(served, tmp_path, args, code, words):
     r = download(served, tmp_path, *args)
     assert r.returncode == code and 'Traceback' not in r.stderr, r.stderr
