@@ -43,7 +43,7 @@ def _bare(name, make):
 def _early_exit(target, layers):
     "The first `layers` of the target"
     if layers.isdecimal(): return EarlyExit(target, int(layers))
-    raise ValueError(f'draft early_exit:{layers}: say after how many layers, as in early_exit:4')
+    raise ValueError(f'draft {f"early_exit:{layers}".rstrip(":")}: say after how many layers, as in early_exit:4')
 
 DRAFTS.setdefault('lookup', _bare('lookup', lambda target: PromptLookup()))
 DRAFTS.setdefault('early_exit', _early_exit)
