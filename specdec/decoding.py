@@ -6,7 +6,7 @@
 __all__ = ['DraftFailed', 'stream', 'Generation', 'generate', 'autoregressive', 'Report', 'lossless_report']
 
 # %% ../nbs/27_decoding.ipynb #imports
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 import torch, torch.nn.functional as F
 from torch import Tensor
@@ -211,8 +211,8 @@ def stream(target, # a transformers model, which is not changed, or a `CachedLM`
 @dataclass(frozen=True, eq=False)
 class Generation:
     "What was decoded, and how"
-    tokens:Tensor # the new ids, on the CPU, [new_tokens]
-    rounds:list # of `Round`s
+    tokens:Tensor = field(repr=False) # the new ids, on the CPU, [new_tokens]
+    rounds:list = field(repr=False) # of `Round`s
     stats:Stats # counted over the rounds
     finish_reason:str # "length", "eos" or "context"
     text:str=None # the new tokens as text, when there is a tokenizer

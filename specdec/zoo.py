@@ -7,7 +7,7 @@ __all__ = ['Pair', 'pick_device', 'pick_dtype', 'toy_pair', 'load_pair', 'held_o
 
 # %% ../nbs/16_zoo.ipynb #imports
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
 from typing import NamedTuple
@@ -23,9 +23,9 @@ from .fetching import check_draft, check_name, fetch, fetch_tokenizer
 @dataclass(frozen=True, eq=False)
 class Pair:
     "Two models that share a tokenizer"
-    target:object # the big model
-    draft:object # the small one
-    tokenizer:object # of both
+    target:object = field(repr=False) # the big model
+    draft:object = field(repr=False) # the small one
+    tokenizer:object = field(repr=False) # of both
     name:str # target/draft
 
 # %% ../nbs/16_zoo.ipynb #random-gpt2

@@ -60,3 +60,10 @@ def test_no_number_is_cut_on_a_narrow_screen(columns):
 
 def test_the_readme_announces_nothing_that_it_does_not_show(root):
     assert 'Here is a recorded run' not in (root/'README.md').read_text(encoding='utf-8')
+
+def test_what_is_typed_at_a_prompt_is_shown_in_a_line():
+    "A pair and a text, without the modules and the tensors in them"
+    pair = specdec.load_pair('toy')
+    out = specdec.generate(pair.target, pair.draft, 'abc', 8, tokenizer=pair.tokenizer)
+    assert repr(pair) == "Pair(name='toy')"
+    assert 'tensor' not in repr(out) and f'finish_reason={out.finish_reason!r}' in repr(out) and repr(out.text) in repr(out)
