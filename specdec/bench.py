@@ -26,7 +26,7 @@ from .pairs import open_pair
 from .rounds import acceptance, all_lossless, ratio
 from .settings import BenchConfig, as_config, make_controller
 from .tables import plain_json
-from .texts import encode_all, end_tokens, sizes
+from .texts import encode_all, end_tokens, sizes, turns_to_ask
 from .timing import Clock, stepping, timed
 from .zoo import Pair, load_target
 
@@ -40,8 +40,10 @@ def load_models(config:BenchConfig)->Pair: # the draft is None when the method u
 def inputs_of(config:BenchConfig, pair)->tuple: # `Prompt`s; their ids, [n] each; the length of the context
     "The prompts of a configuration, all of which the target can read"
     prompts = [Prompt(config.prompt)] if config.prompt else read_prompts(config.data)
+    template = bool(getattr(pair.tokenizer, 'chat_template', None))
+    texts = [p.asked(config.chat, template) for p in prompts]
     try:
-        inputs = encode_all([p.text for p in prompts], pair.target, pair.tokenizer)
+        inputs = encode_all(texts, pair.target, pair.tokenizer, chat=config.chat)
     except ValueError as e:
         raise BadInput(str(e)) from None
     return prompts, inputs, sizes(pair.target)[1]
@@ -196,6 +198,8 @@ class Run:
     def __init__(self, config:BenchConfig, pair):
         self.config, self.pair, self.clock = config, pair, Clock(pair.target.device)
         self.prompts, self.inputs, self.context = inputs_of(config, pair)
+        template = bool(getattr(pair.tokenizer, 'chat_template', None))
+        self.chat = [turns_to_ask(p.asked(config.chat, template), config.chat) is not None for p in self.prompts]
         longest = max(len(ids) + min(config.max_new_tokens, self.room(i)) for i, ids in enumerate(self.inputs))
         check_method(config, pair, longest)
         self.work = [(run, i) for run in range(config.runs) for i in range(len(self.inputs))]
@@ -228,7 +232,7 @@ class Run:
         "The line of a generation"
         p, since = self.prompts[i], cpu_seconds()
         row = dict(method=self.config.method, prompt=i, question_id=p.question_id, category=p.category,
-                   turns_left_out=p.left_out, run=run, seed=self.config.seed + run, **self.one(run, i))
+                   turns_left_out=p.left_out, chat=self.chat[i], run=run, seed=self.config.seed + run, **self.one(run, i))
         row['disturbed'] = disturbances({}, since, device=self.pair.target.device)
         row['verdict'] = self.verdict(i, row['tokens'])
         return row

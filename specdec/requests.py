@@ -50,6 +50,7 @@ def folders(*names)->dict: # of models -> those that are folders here
 
 # %% ../nbs/40_requests.ipynb #models
 BACKENDS = ('tiny', 'toy', 'dialled', 'hf')
+COMPLETE = 'smollm2', # targets of the backend hf that bring a draft
 
 def as_backend(backend:str, # --backend, or None
                target:str, # --target, or None
@@ -61,7 +62,7 @@ def as_backend(backend:str, # --backend, or None
     if backend not in BACKENDS: raise ValueError(f'--backend {backend}: it must be one of {", ".join(BACKENDS)}')
     if alpha is not None and backend != 'dialled':
         raise ValueError(f'--alpha {alpha}: only a dialled pair has an acceptance to choose; add --backend dialled')
-    if backend == 'hf' and not (target and draft):
+    if backend == 'hf' and not (target and (draft or target in COMPLETE)):
         raise ValueError('--backend hf: name both models, with --target and --draft')
     if backend in ('tiny', 'toy') and target not in (None, backend):
         raise ValueError(f'--target {target}: with --backend {backend} there is nothing to choose; leave it out, or '
@@ -89,18 +90,23 @@ def open_models(backend:str, # as for `as_backend`
 # %% ../nbs/40_requests.ipynb #inputs
 def read_texts(prompt:str, # --prompt, or None
                data:Path, # --data, or None
-              )->list: # texts; None: neither was given
+              )->list: # of texts, or of `Prompt`s; None: neither was given
     "The texts that the options name"
     from specdec.files import read_prompts
     if prompt is not None and data is not None: raise ValueError('give --prompt or --data, not both')
-    if data is not None: return [p.text for p in read_prompts(data)]
+    if data is not None: return read_prompts(data)
     return None if prompt is None else [prompt]
 
+def only_texts(texts:list)->list: # texts or `Prompt`s, or None
+    "What is asked, with no template"
+    return texts and [getattr(t, 'text', t) for t in texts]
+
 def inputs(pair, # models and tokenizer
-           texts:list, # from `read_texts`, or None
+           texts:list, # texts or `Prompt`s, or None
            tokens:int, # new ones for each text
            gamma:int, # longest draft; None: not known yet
            n:int=3, # held-out prompts of each domain, when no text is named
+           chat:str='auto', # as for `encode`
           )->list: # ids, [m] each
     "The texts as ids that leave room for `tokens`"
     import torch
@@ -108,7 +114,9 @@ def inputs(pair, # models and tokenizer
     from specdec.zoo import held_out_prompts
     dialled = hasattr(pair.target, 'script')                                     # a pair that knows no language
     if texts is None: texts = [torch.arange(64)] if dialled else [t for v in held_out_prompts(n).values() for t in v]
-    found = encode_all(texts, pair.target, pair.tokenizer)
+    template = bool(getattr(pair.tokenizer, 'chat_template', None))
+    texts = [t.asked(chat, template) if hasattr(t, 'asked') else t for t in texts]
+    found = encode_all(texts, pair.target, pair.tokenizer, chat=chat)
     room = sizes(pair.target)[1] - max(map(len, found))
     if tokens > room: raise ValueError(f'{tokens} new tokens: after these prompts the context has room for {room}')
     if gamma and gamma >= room:
@@ -138,7 +146,7 @@ def path_opt(*names, **kw):
     "An option that takes a file or a folder"
     return typer.Option(*names, parser=given_path, metavar='PATH', **kw)
 
-Target = Annotated[str, text_opt(help='A model: hub id, folder, or a GPT-2 shape with --backend dialled.')]
+Target = Annotated[str, text_opt(help='A model: hub id, folder, smollm2, or a shape with --backend dialled.')]
 Draft = Annotated[str, text_opt(help='Its draft model, likewise; also lookup, early_exit:L, int8, int4.')]
 Backend = Annotated[str, text_opt(help='tiny, toy, dialled or hf.')]
 Alpha = Annotated[float, typer.Option(help='Acceptance of a dialled pair; default 0.7.')]
@@ -151,6 +159,7 @@ Temperature = Annotated[float, typer.Option(help='0 is greedy.')]
 Seed = Annotated[int, typer.Option(help='Of sampled runs, and of a dialled pair.')]
 Runs = Annotated[int, typer.Option(min=1, help='Timed runs; medians are shown.')]
 Rule = Annotated[str, text_opt(help='token, block, or a lossy one: ada, typical.')]
+Chat = Annotated[str, text_opt(help='Chat template: auto (for turns), yes (texts too) or no.')]
 Json = Annotated[Path, path_opt(help='Write the results to this file.')]
 
 # %% ../nbs/40_requests.ipynb #settings
@@ -164,6 +173,11 @@ def check_settings(rule:str, # --rule
     check_sampling(temperature)
     check_seed(seed)
     check_rule(as_rule(rule), temperature)
+
+def check_chat(chat:str)->None: # --chat
+    "Raise a `ValueError` unless this says when to use a template"
+    from specdec import texts
+    texts.check_chat(chat)
 
 def values(text:str, # comma-separated
            kind, # makes a value of a text

