@@ -6,7 +6,8 @@
 __all__ = []
 
 # %% ../nbs/19_smollm2.ipynb #imports
-import importlib.util
+import importlib.util, io
+from contextlib import redirect_stderr
 from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
@@ -34,7 +35,7 @@ def _plain(model:PreTrainedModel)->PreTrainedModel: # in eval mode
 def smollm2(device:torch.device, dtype:torch.dtype)->tuple: # model, tokenizer
     "SmolLM2-135M-Instruct (arXiv 2502.02737), its four-bit weights as plain numbers"
     file = gguf_file()
-    with quietly():
+    with quietly(), redirect_stderr(io.StringIO()):              # a bar of its own
         model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=dtype)
         tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
         return _plain(model).to(device), tokenizer

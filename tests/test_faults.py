@@ -209,7 +209,7 @@ def test_with_the_network_cut(tmp_path):
 # Secrets
 def test_the_token_is_read_in_one_place(root):
     "`.env` and HF_TOKEN are looked at by `hub_token` alone, and it hands them to the hub alone"
-    rays = r"(?!\.(get|setdefault)\('RAY_)"                                       # a variable that is named, and is Ray's
+    rays = r"(?!\.(get|setdefault)\('(RAY|SPECDEC)_)"                                       # a variable that is named, and is Ray's or our own
     used = {p.name: re.findall(rf'dotenv_values|getenv|environ\b{rays}', p.read_text(encoding='utf-8')) for p in (root/'specdec').rglob('*.py')}
     assert {k for k, v in used.items() if v} == {'download.py'}, used
     assert len(re.findall(r'hub_token\(', (root/'specdec'/'download.py').read_text(encoding='utf-8'))) == 2   # its definition, and the call
