@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Annotated
 import typer
 from .demo import run_demo
-from .requests import (Alpha, Backend, Data, Device, Draft, Dtype, Json, NewTokens, Prompt, Rule, Runs, Seed,
-                              Target, Temperature, Usage, as_backend, as_grid, check_cluster, check_files,
-                              check_settings, check_sweep, checking, folders, given, inputs, open_models, path_opt,
-                              read_texts, text_opt, values)
+from .requests import (Alpha, Backend, Chat, Data, Device, Draft, Dtype, Json, NewTokens, Prompt, Rule,
+                              Runs, Seed, Target, Temperature, Usage, as_backend, as_grid, check_chat,
+                              check_cluster, check_files, check_settings, check_sweep, checking, folders,
+                              given, inputs, only_texts, open_models, path_opt, read_texts, text_opt, values)
 from .terminal import (acceptance_lines, any_encoding, cautions, number, one_line, progress, show_plan,
                               show_rates, show_table, some, sweep_table, table, terminal, write)
 
@@ -75,7 +75,8 @@ def save(path:Path, # .json, or None
 
 # %% ../nbs/43_cli.ipynb #demo
 DEMO = ('Examples:   specdec demo   |   specdec demo --prompt "class Stack:" --gamma 4   |   '
-        'specdec demo --temperature 0.8 --json demo.json')
+        'specdec demo --temperature 0.8 --json demo.json   |   '
+        'specdec demo --target smollm2 --chat yes --prompt "What is a prime number?"')
 SHOWN = '0 is greedy; default: a sampled text at 0.8 and a greedy one.'
 LENGTH = 'Draft length; default: the best one for this pair on this machine.'
 
@@ -84,14 +85,15 @@ def demo(prompt:Prompt=None,
          gamma:Annotated[int, typer.Option('--gamma', '--k', min=1, help=LENGTH)]=None,
          tokens:Annotated[int, typer.Option(min=1, help='New tokens for each prompt.')]=128,
          temperature:Annotated[float, typer.Option(help=SHOWN)]=None,
-         seed:Seed=0, device:Device='cpu', dtype:Dtype='auto', runs:Runs=3, json:Json=None):
-    "Offline, with the pair that comes with the package: show texts, check the greedy one, time them."
+         seed:Seed=0, device:Device='cpu', dtype:Dtype='auto', runs:Runs=3, target:Target=None, draft:Draft=None,
+         chat:Chat='auto', json:Json=None):
+    "Show texts, check the greedy one, time them: offline, with the pair that comes with the package, or smollm2."
     with checking():
-        from specdec.zoo import load_pair
-        check_files({}, {'--json': json})
+        check_files(folders(target, draft), {'--json': json})
         check_settings('token', temperature or 0., seed)
-        pair = load_pair('tiny', device=device, dtype=dtype)
-        texts = inputs(pair, read_texts(prompt, None), tokens, gamma)
+        check_chat(chat)
+        pair = open_models(None, target, draft, None, seed, device, dtype)
+        texts = inputs(pair, read_texts(prompt, None), tokens, gamma, chat=chat)
     got = run_demo(terminal(), terminal(stderr=True), pair, texts, gamma, tokens, temperature, runs, seed)
     save(json, got)
     if got['identical'] or got['environment']['dtype'] != 'float32': return
@@ -127,7 +129,8 @@ def bench(context:typer.Context,
           prompt:Prompt=None, data:Data=None,
           max_new_tokens:NewTokens=64,
           gamma:Annotated[int, typer.Option('--gamma', '--k', min=1, help='Draft length.')]=4,
-          temperature:Temperature=0., runs:Runs=3, seed:Seed=0, rule:Rule='token', alpha:Alpha=None, json:Json=None):
+          temperature:Temperature=0., runs:Runs=3, seed:Seed=0, rule:Rule='token', alpha:Alpha=None,
+          chat:Chat='auto', json:Json=None):
     "Plain, speculative and transformers' decoding on the same models, interleaved; or a configuration file."
     out, err = terminal(), terminal(stderr=True)
     if config:
@@ -142,17 +145,18 @@ def bench(context:typer.Context,
                              '--json')
         check_files({'--data': data, **folders(target, draft)}, {'--json': json})
         check_settings(rule, temperature, seed)
+        check_chat(chat)
         as_backend(backend, target, draft, alpha)
         texts = read_texts(prompt, data)
         pair = open_models(backend, target, draft, alpha, seed, device, dtype)
-        texts = inputs(pair, texts, max_new_tokens, gamma)
+        texts = inputs(pair, texts, max_new_tokens, gamma, chat=chat)
     with progress(err) as told:
         got = compare(pair, texts, gamma, max_new_tokens, temperature, runs, seed, rule=rule, progress=told)
     write(out, f'{pair.name}, {some(len(texts), "prompt")} x {max_new_tokens} new tokens, temperature {temperature:g}, '
                f'rule {rule}, '
                f'median of {some(runs, "interleaved run")}', 'bold')
     show_rates(out, got, acceptance_lines(got))
-    save(json, got)
+    save(json, {**got, 'chat': chat})
 
 # %% ../nbs/43_cli.ipynb #run-config
 def config_table(rows:list): # of `run_bench` -> a table
@@ -198,17 +202,18 @@ PLAN = ('Examples:   specdec plan   |   specdec plan --backend dialled --target 
 def plan(target:Target=None, draft:Draft=None, backend:Backend=None, device:Device='cpu', dtype:Dtype='auto',
          prompt:Prompt=None, data:Data=None, max_new_tokens:NewTokens=64,
          gamma_max:Annotated[int, typer.Option(min=1, help='Longest draft to consider.')]=8,
-         temperature:Temperature=0., runs:Runs=5, seed:Seed=0, rule:Rule='token', alpha:Alpha=None, json:Json=None):
+         temperature:Temperature=0., runs:Runs=5, seed:Seed=0, rule:Rule='token', alpha:Alpha=None, chat:Chat='auto', json:Json=None):
     "Does speculation pay for this pair on this machine, and with which draft length?"
     out, err = terminal(), terminal(stderr=True)
     with checking():
         from specdec import planning
         check_files({'--data': data, **folders(target, draft)}, {'--json': json})
         check_settings(rule, temperature, seed)
+        check_chat(chat)
         backend = as_backend(backend, target, draft, alpha)
         texts = read_texts(prompt, data)
         pair = open_models(backend, target, draft, alpha, seed, device, dtype)
-        texts = inputs(pair, texts, max_new_tokens, gamma_max, n=1)
+        texts = inputs(pair, texts, max_new_tokens, gamma_max, n=1, chat=chat)
     with progress(err) as told:
         p = planning.plan(pair, texts, range(1, gamma_max + 1), max_new_tokens, temperature, runs, seed, rule,
                           progress=told)
@@ -216,7 +221,7 @@ def plan(target:Target=None, draft:Draft=None, backend:Backend=None, device:Devi
     engines = planning.engine_settings(p.gamma, *names, temperature, rule)
     what = f'{some(len(texts), "prompt")} x {max_new_tokens} new tokens, temperature {temperature:g}, rule {rule}'
     show_plan(out, p, engines, planning.ENGINES, what)
-    save(json, p.as_dict() | dict(engines=engines, engine_versions=planning.ENGINES))
+    save(json, p.as_dict() | dict(chat=chat, engines=engines, engine_versions=planning.ENGINES))
 
 # %% ../nbs/43_cli.ipynb #sweep
 def measure_points(err, # from `terminal`
@@ -263,7 +268,7 @@ def sweep(gamma:Gammas='1,2,3,4,6,8', temperature:Temperatures='0', rule:Rules='
         needs = check_cluster(ray, cpus, gpus, device)
         grid = as_grid(gamma, temperature, rule, pair)
         open_table(output, grid[0])
-        fixed = Sweep(read_texts(prompt, data), max_new_tokens, runs, seed, device, dtype)
+        fixed = Sweep(only_texts(read_texts(prompt, data)), max_new_tokens, runs, seed, device, dtype)
         # on a cluster it is a node that opens models
         points = grid if ray else fixed.points(grid)
         open_table(output, points[0])

@@ -175,7 +175,7 @@ def _as_steps(logits_processor)->list: # of functions
 # %% ../nbs/27_decoding.ipynb #stream
 def stream(target, # a transformers model, which is not changed, or a `CachedLM`, which forgets what it has read
            draft, # a model, a `Drafter`, or None for plain decoding
-           prompt, # text (with `tokenizer`) or token ids, [n] or [1, n]
+           prompt, # text or turns (with `tokenizer`), or token ids, [n] or [1, n]
            max_new_tokens:int=64, # >= 0
            gamma=4, # draft length >= 1, or a controller
            temperature:float=0., # 0: greedy
@@ -187,6 +187,7 @@ def stream(target, # a transformers model, which is not changed, or a `CachedLM`
            tokenizer=None, # for a prompt that is text, and for the text of a `Generation`
            logits_processor=None, # changes logits first: one of transformers' `LogitsProcessor`s, or a list of them
            min_p:float=0., # keep tokens this likely beside the best (0: all)
+           chat:str='auto', # "auto": turns go through the chat template; "yes": a text too; "no": nothing does
           ): # iterator of `Round`s
     "Decode speculatively: each `Round` as soon as the target has spoken"
     check_sampling(temperature, top_k, top_p, min_p)
@@ -199,7 +200,7 @@ def stream(target, # a transformers model, which is not changed, or a `CachedLM`
     with Lease(target, draft).alone():
         lm = as_cached(target)
         drafter = as_drafter(draft, lm)
-    ids = encode(prompt, lm, tokenizer)
+    ids = encode(prompt, lm, tokenizer, chat=chat)
     generator = new_generator(seed, lm.device) if temperature else None
     processors = Processors(steps, end, len(ids)) if steps else None
     sampler = Sampler(temperature, top_k, top_p, generator, processors, min_p)
@@ -232,22 +233,22 @@ class Generation:
 
 def generate(target, draft, prompt, max_new_tokens=64, gamma=4, # these and all others: as in `stream`
              temperature=0., top_k=0, top_p=1., rule='token', seed=None, eos_token_id=None,
-             tokenizer=None, logits_processor=None, min_p=0.,
+             tokenizer=None, logits_processor=None, min_p=0., chat='auto',
             )->Generation:
     "Decode speculatively, to the end"
     rounds = stream(target, draft, prompt, max_new_tokens, gamma, temperature=temperature, top_k=top_k, top_p=top_p,
                     rule=rule, seed=seed, eos_token_id=eos_token_id, tokenizer=tokenizer,
-                    logits_processor=logits_processor, min_p=min_p)
+                    logits_processor=logits_processor, min_p=min_p, chat=chat)
     return Generation.of(rounds, end_tokens(eos_token_id, target), max_new_tokens, tokenizer=tokenizer)
 
 def autoregressive(target, prompt, max_new_tokens=64, # these and all others: as in `stream`
                    temperature=0., top_k=0, top_p=1., seed=None, eos_token_id=None,
-                   tokenizer=None, logits_processor=None, min_p=0.,
+                   tokenizer=None, logits_processor=None, min_p=0., chat='auto',
                   )->Generation:
     "Decode with the target alone: the same loop, in which nothing is ever proposed"
     return generate(target, None, prompt, max_new_tokens, Never(), temperature=temperature, top_k=top_k, top_p=top_p,
                     seed=seed, eos_token_id=eos_token_id, tokenizer=tokenizer, logits_processor=logits_processor,
-                    min_p=min_p)
+                    min_p=min_p, chat=chat)
 
 # %% ../nbs/27_decoding.ipynb #report
 @dataclass(frozen=True)

@@ -37,6 +37,15 @@ class Prompt:
     category:str=None # for the table by category
     question_id:object=None # as in the file
     left_out:int=field(default=0, compare=False) # later turns, which are not asked
+    turns:list=field(default=None, compare=False) # of a conversation, dicts with role and content; None: there is none
+    form:str=field(default='prompt', compare=False) # "prompt", "turns" or "messages": how the file has it
+
+    def asked(self, chat:str, # "auto", "yes" or "no"
+              template:bool, # has the tokenizer one?
+             ): # for `encode`
+        "A text, or the turns that go through the template: messages always, turns of a benchmark where there is one"
+        if chat == 'no' or self.form == 'prompt' or self.form == 'turns' and not template: return self.text
+        return self.turns
 
     @property
     def name(self)->str:
@@ -53,20 +62,33 @@ def as_prompt(entry)->Prompt: # entry: of a file
 # %% ../nbs/34_files.ipynb #parse-prompt
 def _check_entry(entry, fine:bool)->None:
     "Raise a `BadInput` that says what a prompt is, unless `fine`"
-    if not fine: raise BadInput(f'{str(entry)[:60]!r} is no prompt: give a text, {{"prompt": text}} or '
-                                '{"question_id": .., "category": .., "turns": [text, ..]}')
+    if not fine: raise BadInput(f'{str(entry)[:60]!r} is no prompt: give a text, {{"prompt": text}}, '
+                                '{"question_id": .., "category": .., "turns": [text, ..]} or '
+                                '{"messages": [{"role": .., "content": ..}, ..]}')
+
+FORMS = {'prompt', 'turns', 'messages'}
+
+def _content(turn)->str: # None: it is no turn
+    "What is said in a turn of a conversation"
+    fine = isinstance(turn, dict) and isinstance(turn.get('role'), str)
+    return turn.get('content') if fine else None
 
 def parse_prompt(entry)->Prompt:
     "An entry of a file; a `BadInput` says what it should be"
     fields = dict(prompt=entry) if isinstance(entry, str) else entry
-    _check_entry(entry, isinstance(fields, dict) and len(fields.keys() & {'prompt', 'turns'}) == 1)
-    turns = fields['turns'] if 'turns' in fields else [fields['prompt']]
-    _check_entry(entry, isinstance(turns, list) and turns and all(isinstance(t, str) and t.strip() for t in turns))
+    _check_entry(entry, isinstance(fields, dict) and len(fields.keys() & FORMS) == 1)
+    form, = fields.keys() & FORMS
+    given = [fields[form]] if form == 'prompt' else fields[form]
+    texts = [_content(t) for t in given] if form == 'messages' and isinstance(given, list) else given
+    _check_entry(entry, isinstance(texts, list) and texts and all(isinstance(t, str) and t.strip() for t in texts))
+    whole = form == 'messages'
+    turns = given if whole else [dict(role='user', content=texts[0])]
     category = fields.get('category')
     if not isinstance(category, (str, int, float, type(None))):
         raise BadInput(f'category={category!r}: a category is a text')
     category = None if category is None else str(category)
-    return Prompt(turns[0], category, fields.get('question_id'), len(turns) - 1)
+    text, left_out = (texts[-1], 0) if whole else (texts[0], len(texts) - 1)
+    return Prompt(text, category, fields.get('question_id'), left_out, turns, form)
 
 def warn_of_turns(prompts:list, where='')->None:
     "Say which prompts have turns that are not asked"

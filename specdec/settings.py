@@ -116,6 +116,7 @@ class BenchConfig(Settings):
     sampling:Literal['speculative', 'greedy', 'ada', 'block']|None = None
     adaptive:Adaptive|None = None
     eos:Literal['model']|Number|list[Number]|None = None
+    chat:Literal['auto', 'yes', 'no'] = 'auto'
 
     @model_validator(mode='before')
     @classmethod
