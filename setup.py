@@ -29,7 +29,7 @@ setup(
                         if p.is_file()]},
     include_package_data=False,
     install_requires=words('requirements'),
-    extras_require={k: words(f'{k}_requirements') for k in ('dev', 'ray', 'smollm2')},
+    extras_require={k: words(f'{k}_requirements') for k in ('dev', 'accelerate', 'ray', 'smollm2')},
     entry_points={'console_scripts': words('console_scripts'), 'nbdev': [f'{lib}={lib}._modidx:d']},
     zip_safe=False,
 )

@@ -13,7 +13,7 @@ import torch
 from jinja2 import TemplateError
 from torch import Tensor
 from transformers import PreTrainedModel
-from .models import CachedLM, context_of, vocabulary_of
+from .models import CachedLM, context_of, device_of, vocabulary_of
 from .theory import has_all
 from .written_out import as_cached
 
@@ -131,7 +131,7 @@ def encode(prompt, # text, turns, or ids: a list, a tensor [n] or [1, n], or wha
         prompt = _text_ids(prompt, tokenizer)
     ids = as_ids(prompt)
     check_ids(ids, *sizes(model), room)
-    return ids.to(model.device)
+    return ids.to(device_of(model) if isinstance(model, PreTrainedModel) else model.device)
 
 # %% ../nbs/25_texts.ipynb #encode-all
 def encode_all(prompts, # of `encode`

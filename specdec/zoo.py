@@ -8,6 +8,7 @@ __all__ = ['Pair', 'pick_device', 'pick_dtype', 'toy_pair', 'load_pair', 'held_o
 # %% ../nbs/16_zoo.ipynb #imports
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from numbers import Integral
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 from .fetching import check_draft, check_name, fetch, fetch_tokenizer
+from .models import device_of
 
 
 # %% ../nbs/16_zoo.ipynb #pair
@@ -132,10 +134,21 @@ def _pair_name(target, draft)->str:
     "The last parts of both names"
     return '/'.join(Path(os.path.abspath(o) if os.path.isdir(o) else o).name for o in (target, draft))
 
+def check_spread(target, device_map)->None:
+    "Raise a `ValueError` unless the layers of `target` can be spread"
+    if not device_map: return
+    if target == 'toy' or target in TARGETS:
+        raise ValueError(f'device_map: {target!r} is small, and loaded whole; leave it out')
+    if not find_spec('accelerate'):
+        raise ValueError('device_map needs the package accelerate, which is not installed: '
+                         'pip install "specdec-lab[accelerate]"')
+
 def load_target(target='tiny', # as for `load_pair`, like all the others
                 device='auto',
                 dtype='auto',
                 revision:str=None,
+                device_map=None,
+                offload_folder=None,
                )->Pair: # whose draft is None
     "A target alone, with its tokenizer"
     check_name(target)
@@ -146,7 +159,8 @@ def load_target(target='tiny', # as for `load_pair`, like all the others
         model, tokenizer = TARGETS[target].load(device, dtype)
         return Pair(model, None, tokenizer, target)
     with quietly():
-        model = fetch(AutoModelForCausalLM, place, revision, device, dtype=dtype)
+        spread = dict(device_map=device_map, offload_folder=offload_folder) if device_map else {}
+        model = fetch(AutoModelForCausalLM, place, revision, None if spread else device, dtype=dtype, **spread).eval()
         return Pair(model, None, fetch_tokenizer(place, revision=revision), str(target))
 
 # %% ../nbs/16_zoo.ipynb #load-pair
@@ -155,12 +169,15 @@ def load_pair(target='tiny', # "tiny", "toy", "smollm2", a hub id or a local fol
               device='auto', # "auto", "cpu", "cuda", "mps" or a torch device
               dtype='auto', # "auto", "float32", "bfloat16", "float16" or a torch dtype
               revision:str=None, # of both, on the hub
-              check:bool=True, # refuse a draft with another tokenizer? The text is right with any
+              device_map=None, # spread the target's layers over devices, CPU and disk: "auto", or module -> device
+             offload_folder=None, # for layers on disk
+             check:bool=True, # refuse a draft with another tokenizer? The text is right with any
              )->Pair: # models in eval mode on `device`
     "A target and its draft, ready to use; with no arguments the trained pair that comes with the package"
     _check_pair(target, draft)
+    check_spread(target, device_map)
     if target == 'toy' and not _is_made(draft): return toy_pair(device, dtype)
-    pair = load_target(target, device, dtype, revision)
+    pair = load_target(target, device, dtype, revision, device_map, offload_folder)
     if draft is None and target in TARGETS: draft = TARGETS[target].draft
     if draft is None or draft == 'tiny': place = TINY/'draft'
     elif _is_made(draft): place = None
@@ -170,7 +187,7 @@ def load_pair(target='tiny', # "tiny", "toy", "smollm2", a hub id or a local fol
         kind, _, rest = draft.partition(':')
         return replace(pair, draft=DRAFTS[kind](pair.target, rest), name=name)
     with quietly():
-        model = fetch(AutoModelForCausalLM, place, revision, pair.target.device, dtype=pair.target.dtype)
+        model = fetch(AutoModelForCausalLM, place, revision, device_of(pair.target), dtype=pair.target.dtype)
     if check: check_draft(pair.tokenizer, target, place, revision)
     return replace(pair, draft=model, name=name)
 
