@@ -232,7 +232,8 @@ class Run:
         "The line of a generation"
         p, since = self.prompts[i], cpu_seconds()
         row = dict(method=self.config.method, prompt=i, question_id=p.question_id, category=p.category,
-                   turns_left_out=p.left_out, chat=self.chat[i], run=run, seed=self.config.seed + run, **self.one(run, i))
+                   turns_left_out=p.left_out, chat=self.chat[i], run=run, seed=self.config.seed + run,
+                   **self.one(run, i))
         row['disturbed'] = disturbances({}, since, device=self.pair.target.device)
         row['verdict'] = self.verdict(i, row['tokens'])
         return row

@@ -48,7 +48,8 @@ def _attend(q:Tensor, # queries, [..., m, d]
             mask:Tensor, # [m, n], or None
            )->Tensor: # [..., m, d]
     "Attention; in half precision as two products, where the CPU multiplies halves: they read faster than one operation"
-    if q.device.type != 'cpu' or q.dtype.itemsize > 2 or not HALVES: return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    if q.device.type != 'cpu' or q.dtype.itemsize > 2 or not HALVES:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     scores = (k @ (q * q.shape[-1]**-.5).mT).mT
     return (scores if mask is None else scores + mask).softmax(-1) @ v
 
@@ -178,7 +179,7 @@ class LlamaWeights(Weights):
         t, to, a = model.model, _LlamaLayout(model, self.kernels, self.lean, 1), model.model.layers[0].self_attn
         self.S, self.head_dim, self.groups = 1, a.head_dim, a.num_key_value_groups
         self.kv_heads = a.k_proj.out_features // a.head_dim
-        self.window = getattr(model.config, 'sliding_window', None) if type(model).__name__ == 'MistralForCausalLM' else None
+        self.window = model.config.sliding_window if isinstance(model, MistralForCausalLM) else None
         self.rates, self.scale, self.angles = to.own(t.rotary_emb.inv_freq), t.rotary_emb.attention_scaling, []
         self.wte, self.norm = to.own(t.embed_tokens.weight), to.norm(t.norm)
         self.head, self.layers = to.head(model, self.wte), [to.block(b) for b in t.layers]

@@ -34,7 +34,8 @@ def _version(asked:bool)->None:
     raise typer.Exit
 
 @app.callback()
-def _root(version:Annotated[bool, typer.Option('--version', is_eager=True, callback=_version, help='Show the version.')]=False):
+def _root(version:Annotated[bool, typer.Option('--version', is_eager=True, callback=_version,
+                                               help='Show the version.')]=False):
     "Speculative decoding: see it, check that it changes nothing, time it on this machine."
 
 def _outcome(args:list)->tuple: # exit code, what to say
@@ -202,7 +203,8 @@ PLAN = ('Examples:   specdec plan   |   specdec plan --backend dialled --target 
 def plan(target:Target=None, draft:Draft=None, backend:Backend=None, device:Device='cpu', dtype:Dtype='auto',
          prompt:Prompt=None, data:Data=None, max_new_tokens:NewTokens=64,
          gamma_max:Annotated[int, typer.Option(min=1, help='Longest draft to consider.')]=8,
-         temperature:Temperature=0., runs:Runs=5, seed:Seed=0, rule:Rule='token', alpha:Alpha=None, chat:Chat='auto', json:Json=None):
+         temperature:Temperature=0., runs:Runs=5, seed:Seed=0, rule:Rule='token', alpha:Alpha=None, chat:Chat='auto',
+         json:Json=None):
     "Does speculation pay for this pair on this machine, and with which draft length?"
     out, err = terminal(), terminal(stderr=True)
     with checking():
@@ -272,7 +274,8 @@ def sweep(gamma:Gammas='1,2,3,4,6,8', temperature:Temperatures='0', rule:Rules='
         # on a cluster it is a node that opens models
         points = grid if ray else fixed.points(grid)
         open_table(output, points[0])
-    filled = partial(sweep_on, ray, fixed, grid, output, *needs) if ray else partial(fill, output, points, fixed.measure)
+    filled = partial(fill, output, points, fixed.measure)
+    if ray: filled = partial(sweep_on, ray, fixed, grid, output, *needs)
     rows, there = measure_points(err, len(grid), filled)
     save_figure(rows, figure)
     show_table(out, sweep_table(rows))

@@ -61,7 +61,7 @@ def fetch_folder(asked:dict, # kind and name
                  revision:str, # branch, tag or commit
                  folder:Path,
                 )->None:
-    "Fetch what is not there yet; a `RuntimeError` says on one line what failed, a `ValueError` that there is no such name"
+    "Fetch what is not there yet; a `RuntimeError` says what failed, a `ValueError` that there is no such name"
     from huggingface_hub import errors, snapshot_download
     token, skipped = hub_token(), PICKLED if asked['kind'] == 'model' else None
     try:

@@ -169,7 +169,8 @@ def prompt_files(path:Path)->list:
 
 def check_prompts_are_there(path:Path)->None:
     "Raise a `BadInput` unless `path` is a folder"
-    if path.exists() and not path.is_dir(): raise BadInput(f'{path}: give a .txt, .json or .jsonl file, or a folder that holds some')
+    if path.exists() and not path.is_dir():
+        raise BadInput(f'{path}: give a .txt, .json or .jsonl file, or a folder that holds some')
     if not path.is_dir(): raise NoFile(f'{path}: no such file or folder')
 
 def _hidden(path:Path)->bool:

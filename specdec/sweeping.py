@@ -208,7 +208,8 @@ class RayCluster:
         own = self.address == 'local'
         if own: os.environ.setdefault('RAY_USAGE_STATS_ENABLED', '0')
         here = dict(include_dashboard=False, object_store_memory=2**27) if own else {}
-        self.ray.init('local' if own else find_cluster(self.address), log_to_driver=False, logging_level='ERROR', **here)
+        self.ray.init('local' if own else find_cluster(self.address), log_to_driver=False, logging_level='ERROR',
+                      **here)
         self.joined = True
         return self
 

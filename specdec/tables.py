@@ -204,7 +204,8 @@ class Shared:
             self.look()
             for n in self.nodes.values():
                 if not waiting: break
-                if n.call is None: n.at, n.call = waiting[0], self.cluster.ask(n.worker, 'row', n.points[waiting.popleft()])
+                if n.call is None:
+                    n.at, n.call = waiting[0], self.cluster.ask(n.worker, 'row', n.points[waiting.popleft()])
             yield from self.answers(waiting)
 
     def answers(self, waiting:deque): # gives place, row

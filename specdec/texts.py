@@ -90,7 +90,8 @@ def turns_to_ask(prompt, # text, turns, or ids
     "The turns that go through the template; a `ValueError` for turns without one"
     check_chat(chat)
     turns = as_turns(prompt)
-    if turns and chat == 'no': raise ValueError('chat="no", and the prompt is a list of turns: give one text, or chat="auto"')
+    if turns and chat == 'no':
+        raise ValueError('chat="no", and the prompt is a list of turns: give one text, or chat="auto"')
     if isinstance(prompt, str) and chat == 'yes': return [dict(role='user', content=prompt)]
     return turns
 
