@@ -176,8 +176,7 @@ def sweep(grid:list, # of `points`
 def find_cluster(address:str)->str: # HOST:PORT, or a URL
     "Where a cluster answers; Ray itself would wait for one for minutes"
     found, noted = address, Path(gettempdir())/'ray/ray_current_cluster'         # Ray's note of the last one here
-    if address == 'auto': found = os.environ.get('RAY_ADDRESS') or (noted.read_text() if noted.exists() else '')
-    found = found.strip()
+    if address == 'auto': found = os.environ.get('RAY_ADDRESS') or (noted.read_text().strip() if noted.exists() else '')
     try:
         place = urlsplit(found if '//' in found else f'//{found}')
         socket.create_connection((place.hostname or '', place.port or 0), 5).close()
@@ -208,8 +207,12 @@ class RayCluster:
         own = self.address == 'local'
         if own: os.environ.setdefault('RAY_USAGE_STATS_ENABLED', '0')
         here = dict(include_dashboard=False, object_store_memory=2**27) if own else {}
-        self.ray.init('local' if own else find_cluster(self.address), log_to_driver=False, logging_level='ERROR',
-                      **here)
+        place = 'local' if own else find_cluster(self.address)
+        try:
+            self.ray.init(place, log_to_driver=False, logging_level='ERROR', **here)
+        except ConnectionError as e:
+            raise BadInput(f'--ray {self.address}: the cluster let nobody in ({e}); one that asks for a token wants '
+                           'RAY_AUTH_MODE=token here too') from e
         self.joined = True
         return self
 

@@ -1,5 +1,5 @@
 "A sweep on a cluster of two nodes, both on this machine; without Ray the loop is tested in nbs/35_tables.ipynb."
-import os, subprocess, sys, threading
+import os, socket, subprocess, sys, threading
 from contextlib import contextmanager
 import command, pytest, torch
 from specdec.sweeping import points, sweep
@@ -73,3 +73,13 @@ def test_a_cluster_that_is_not_there(tmp_path, capsys):
 def test_ray_is_imported_by_nothing_but_a_sweep_that_asks_for_it():
     code = 'import sys, specdec.cli, specdec.sweeping; sys.exit("ray" in sys.modules)'
     assert not subprocess.run([sys.executable, '-c', code], timeout=120).returncode
+
+def test_a_cluster_that_lets_nobody_in(tmp_path, capsys, monkeypatch):
+    "As one does that asks for another token; Ray itself would try for 20 seconds"
+    ray = pytest.importorskip('ray', reason='Ray is not installed')
+    def refuses(*args, **kw): raise ConnectionError('no connection')
+    monkeypatch.setattr(ray, 'init', refuses)
+    with socket.create_server(('127.0.0.1', 0)) as s:
+        address = f'127.0.0.1:{s.getsockname()[1]}'
+        code, out, err = command.inside(capsys, 'sweep', '--ray', address, '--gamma', 1, '--output', tmp_path/'s.csv')
+    assert (code, out) == (2, '') and 'RAY_AUTH_MODE=token' in err and not [*tmp_path.iterdir()]
