@@ -33,14 +33,14 @@ def threads(n):
 def test_a_node_killed_half_way_loses_nothing(cluster, tmp_path, capsys):
     path, killed = tmp_path/'s.csv', []
     def kill():
-        "Once two rows are there, the second node goes, in the midst of a point"
+        "Once two rows are there, the second node goes, in the midst of a point, which takes a second"
         while not path.exists() or path.read_bytes().count(b'\n') < 3: stop.wait(.01)
         killed.append(path.read_bytes().count(b'\n') - 1)
         cluster.remove_node(cluster.second, allow_graceful=False)
     stop = threading.Event()
     helper = threading.Thread(target=kill, daemon=True)
     helper.start()
-    args = '--gamma', '1,2,3,4,5,6', '--pair', 'toy', '--max-new-tokens', 32, '--runs', 2, '--prompt', 'def '
+    args = '--gamma', '1,2,3,4,5,6', '--pair', 'toy', '--max-new-tokens', 64, '--runs', 8, '--prompt', 'def '
     code, out, err = command.inside(capsys, 'sweep', *args, '--output', path, '--ray', cluster.address, '--cpus', 1)
     helper.join()
     assert 'its worker was lost, and its point runs again' in err
@@ -52,7 +52,7 @@ def test_a_node_killed_half_way_loses_nothing(cluster, tmp_path, capsys):
     assert {r['threads'] for r in rows} == {1} and all(r['processor'] and r['system'] for r in rows)
     news = []
     with threads(1):
-        again = sweep(points((1, 2, 3, 4, 5, 6), pair=['toy']), path, ['def '], 32, 2,
+        again = sweep(points((1, 2, 3, 4, 5, 6), pair=['toy']), path, ['def '], 64, 8,
                       done=lambda row, new: news.append(new))
     assert news == [False]*6 and len(read_rows(path)) == 6
     assert [r['gamma'] for r in again] == [1, 2, 3, 4, 5, 6]
