@@ -265,7 +265,7 @@ def sweep_on(address:str, # as for `RayCluster`
     "A sweep on all nodes of a cluster"
     with RayCluster(address, fixed, cpus, gpus) as cluster:
         if not cluster.able(): raise BadInput(f'--cpus {cpus or 1} --gpus {gpus}: no node of the cluster has as many')
-        return fill_from(Shared(cluster, grid, same=('target', 'draft', 'tokenizer')), path, done)
+        return fill_from(Shared(cluster, grid, same=('target', 'draft', 'tokenizer', 'specdec')), path, done)
 
 # %% ../nbs/38_sweeping.ipynb #sweep-figure
 def sweep_figure(rows:list)->Plot: # of `sweep`

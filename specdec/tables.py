@@ -178,7 +178,7 @@ class Shared:
                  same=(), # keys whose values must not differ from node to node
                 ):
         self.cluster, self.grid, self.same = cluster, grid, same
-        self.nodes, self.losses, self.tries = {}, Counter(), Counter()
+        self.nodes, self.losses, self.tries, self.why = {}, Counter(), Counter(), 'there is none'
 
     def look(self)->None:
         "Put a worker on each node that has none, up to three times"
@@ -191,7 +191,7 @@ class Shared:
         "The grid as each node would measure it"
         self.look()
         while any(n.points is None for n in self.nodes.values()): [*self.answers(deque())]
-        if not self.nodes: raise RuntimeError('no node of the cluster can work')
+        if not self.nodes: raise RuntimeError(f'no node of the cluster can work: {self.why}')
         for point in zip(*(n.points for n in self.nodes.values())):
             odd = [k for k in self.same if len({o[k] for o in point}) > 1]
             if odd: raise ValueError(f'{self.grid[0]}: the nodes have not the same {odd[0]}')
@@ -226,7 +226,7 @@ class Shared:
 
     def lose(self, name:str, waiting:deque, why:Lost)->None:
         "Let a worker go; a point that has cost three of them is a `RuntimeError`"
-        at = self.nodes.pop(name).at
+        at, self.why = self.nodes.pop(name).at, why
         warnings.warn(f'node {name}: its worker was lost{"" if at is None else ", and its point runs again"}: {why}')
         self.losses[name] += 1
         if at is None: return
