@@ -17,7 +17,8 @@ from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel
 from transformers.utils import logging
 from .decoding import autoregressive, generate, lossless_report
-from .machine import cpu_seconds, disturbances, environment
+from .machine import cpu_seconds, disturbances
+from .roofline import measured_environment, pass_rates, with_rates
 from .models import evaluating
 from .rounds import Stats, acceptance, pooled, ratio
 from .texts import sizes
@@ -252,7 +253,7 @@ def compare(pair, # models and tokenizer; the draft may be any drafter
     settings = dict(gamma=gamma if isinstance(gamma, int) else type(gamma).__name__,
                     rule=rule if isinstance(rule, str) else type(rule).__name__, temperature=temperature,
                     max_new_tokens=max_new_tokens, prompts=len(inputs), runs=runs)
-    where = environment(pair.target.device, getattr(pair.target, 'dtype', None))
+    where = measured_environment(pair.target)
     return dict(identical=verdicts['speculative'] == 'exact', verdict=verdicts['speculative'], verdicts=verdicts,
                 **settings, **measured, environment=where)
 
@@ -283,6 +284,7 @@ def time_loops(pair, methods:dict, inputs, gamma, max_new_tokens, temperature, r
     cost, stats = median_costs(costs[warmup*len(inputs):]), pooled(results['speculative'])
     speed = {k: median(o) for k, o in rates.items()}
     timings = {k: dict(tokens_per_second=speed[k], **run_seconds([*map(sum, seconds[k])])) for k in methods}
+    timings = with_rates(timings, pass_rates(pair.target, cost, gamma))
     found = dict(**speedups(rates), **acceptance(stats), lossless=stats.lossless, c=cost.c[gamma], v=cost.v[gamma],
                  rest=cost.rest[gamma], rest_plain=cost.rest[0], prompt_cost=cost.prompt,
                  predicted_speedup=predicted(cost, stats, gamma, max_new_tokens), methods=timings, disturbed=disturbed,

@@ -10,7 +10,8 @@ import json, shlex
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from .comparing import Costs, gain, loops, median_costs, pass_costs, predicted
-from .machine import cpu_seconds, disturbances, environment
+from .machine import cpu_seconds, disturbances
+from .roofline import measured_environment, pass_rates
 from .timing import Clock, check_inputs, check_lengths, interleave, run_rates, stepping
 from .decoding import generate
 from .rounds import Stats, pooled
@@ -77,6 +78,7 @@ class Plan:
     environment:dict # where
     rule:str='token' # what counted as accepted
     disturbed:list=field(default_factory=list) # what spoke against an idle machine, in sentences
+    rates:dict=field(default_factory=dict) # of the target's passes: `weight_gb_s`, `share`
 
     @property
     def gamma(self)->int:
@@ -96,7 +98,8 @@ class Plan:
 
     def as_dict(self)->dict:
         "For JSON"
-        names = 'pair gamma best tried verdict measured runs predicted iid factors rule disturbed environment'.split()
+        names = ('pair gamma best tried verdict measured runs predicted iid factors rule disturbed environment '
+                 'rates').split()
         stats = {k: getattr(self.stats, k) for k in ('alpha_hat', 'alpha_by_position', 'lossless')}
         costs = {k: getattr(self.costs, k) for k in ('c', 'v', 'rest')}
         return {**{k: getattr(self, k) for k in names}, **stats, **costs}
@@ -184,7 +187,7 @@ def plan(pair, # models and tokenizer
                 best=tried if gains[tried] > 1 else 0, tried=tried, measured=measured,
                 runs=tuple(a/b for a, b in zip(rates['speculative'], rates['baseline'])),
                 factors=miss_factors(costs, stats, again, seen, tried, max_new_tokens, measured),
-                environment=environment(pair.target.device, getattr(pair.target, 'dtype', None)),
+                environment=measured_environment(pair.target), rates=pass_rates(pair.target, again, tried),
                 rule=rule if isinstance(rule, str) else type(rule).__name__, disturbed=disturbed)
 
 # %% ../nbs/33_planning.ipynb #engine-words

@@ -151,6 +151,15 @@ def cautions(got:dict)->list: # of lines
     if got.get('lossless') is not False: return lines
     return [f"rule {got['rule']} is lossy: sampled text does not follow the target's distribution", *lines]
 
+def limit_lines(where:dict, # environment
+                rates:dict, # method -> `weight_gb_s` and `share`, where known
+               )->list: # no line, or one
+    "What memory gives, and how much of it the target's passes use"
+    shares = [f"{k} {o['weight_gb_s']:.1f} GB/s ({o['share']:.0%})" for k, o in rates.items() if 'share' in o]
+    if not shares: return []
+    limit = f"of the {where['read_gb_s']:.1f} that memory gives"
+    return [f"weights read in the target's passes: {', '.join(shares)} {limit}"]
+
 def facts(got:dict)->list: # from `compare` -> lines
     "What the speedup is made of, and the verdict"
     low, high = got['alpha_interval']
@@ -161,7 +170,9 @@ def facts(got:dict)->list: # from `compare` -> lines
     speed = f"speedup {got['speedup']:.2f}, predicted {number(got['predicted_speedup'], 2) or 'unknown'}"
     if got['temperature']: same += ' (checked on a greedy run)'
     if 'speedup_vs_hf_assisted' in got: speed += f"   {got['speedup_vs_hf_assisted']:.2f} x transformers' assisted"
-    return ['  '.join(f'{k} {v}' for k, v in made_of.items()), same, speed, *cautions(got)]
+    parts = '  '.join(f'{k} {v}' for k, v in made_of.items())
+    limits = limit_lines(got.get('environment', {}), got.get('methods', {}))
+    return [parts, same, speed, *limits, *cautions(got)]
 
 # %% ../nbs/39_terminal.ipynb #tables
 def acceptance_lines(got:dict)->list: # from `compare`
@@ -211,7 +222,8 @@ def show_plan(out, # from `terminal`
     write(out, machine(p.environment), 'dim')
     factors = ' x '.join(f'{name} {f:.3f}' for name, f in p.factors.items())
     write(out, f'measured / predicted {p.measured/p.predicted[p.tried]:.3f} = {factors}')
-    for line in cautions(dict(rule=p.rule, lossless=p.stats.lossless, disturbed=p.disturbed)): write(out, line)
+    said = cautions(dict(rule=p.rule, lossless=p.stats.lossless, disturbed=p.disturbed))
+    for line in limit_lines(p.environment, p.rates) + said: write(out, line)
     write(out, p.verdict, 'bold')
     show_elsewhere(out, p.gamma, engines, versions)
 
