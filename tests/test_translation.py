@@ -1,9 +1,11 @@
 "A draft with another tokenizer: the text is the target's own"
+import importlib.util
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from specdec import autoregressive, generate, load_pair
+from specdec.smollm2 import NEEDED
 from specdec.translation import TranslatedDraft, cut_again, shared_tokens
 
 WAYS = 'shared', 'text'
@@ -126,3 +128,17 @@ def test_half_characters_are_left_out(pair):
 def test_unknown_way_is_one_line(pair):
     with pytest.raises(ValueError, match='how=.*must be "shared" or "text"'):
         TranslatedDraft(pair.draft, pair.tokenizer, pair.tokenizer, 'both')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('how', WAYS)
+def test_another_family(pair, how):
+    "SmolLM2 with the trained draft, whose tokenizer is another"
+    missing = [n for n in NEEDED if not importlib.util.find_spec(n)]
+    if missing: pytest.skip(f'{missing[0]} is not installed')
+    other = load_pair('smollm2', dtype='float32')
+    draft = TranslatedDraft(pair.draft, pair.tokenizer, other.tokenizer, how)
+    options = dict(max_new_tokens=12, tokenizer=other.tokenizer)
+    out = generate(other.target, draft, 'import os\n\ndef read(path):\n', gamma=3, **options)
+    assert torch.equal(out.tokens, autoregressive(other.target, 'import os\n\ndef read(path):\n', **options).tokens)
+    assert out.stats.proposed > 0
