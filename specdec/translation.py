@@ -6,6 +6,7 @@
 __all__ = ['TranslatedDraft']
 
 # %% ../nbs/20_translation.ipynb #imports
+import warnings
 from copy import copy
 from dataclasses import replace
 import torch
@@ -137,3 +138,15 @@ class TranslatedDraft:
         if length == 0:
             self.inner.rollback(0)
             self.read = []
+
+# %% ../nbs/20_translation.ipynb #translated
+def translated(draft, draft_tokenizer, target_tokenizer,
+               how:str='auto', # "auto", "text" or "shared"
+               names=('the target', 'the draft'), # for the message
+              )->TranslatedDraft:
+    "A draft for a target with another tokenizer, with a line that says which way it goes"
+    share = len(shared_tokens(draft_tokenizer, target_tokenizer)[0]) / max(1, len(draft_tokenizer))
+    chosen = ('shared' if share >= .5 else 'text') if how == 'auto' else how
+    warnings.warn(f'{names[0]} and {names[1]} have different tokenizers: drafting by "{chosen}" '
+                  f'({share:.0%} of the tokens of the draft are tokens of the target as well)', stacklevel=4)
+    return TranslatedDraft(draft, draft_tokenizer, target_tokenizer, chosen)

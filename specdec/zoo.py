@@ -8,6 +8,7 @@ __all__ = ['Pair', 'pick_device', 'pick_dtype', 'toy_pair', 'load_pair', 'held_o
 # %% ../nbs/16_zoo.ipynb #imports
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from importlib.util import find_spec
 from numbers import Integral
 from pathlib import Path
@@ -164,6 +165,18 @@ def load_target(target='tiny', # as for `load_pair`, like all the others
         return Pair(model, None, fetch_tokenizer(place, revision=revision), str(target))
 
 # %% ../nbs/16_zoo.ipynb #load-pair
+def _translated(model, tokenizer, names:tuple, revision, how:str): # the draft, or a `TranslatedDraft`
+    "A draft that reads what the target reads, or one that is translated; `how`: as for `load_pair`"
+    if how not in ('auto', 'text', 'shared', 'no'):
+        raise ValueError(f'translate={how!r:.80}: it must be one of auto, text, shared, no')
+    try:
+        check_draft(tokenizer, *names, revision)
+    except ValueError:
+        if how == 'no': raise
+        other = fetch_tokenizer(names[1], revision)
+        return import_module('specdec.translation').translated(model, other, tokenizer, how, names)
+    return model
+
 def load_pair(target='tiny', # "tiny", "toy", "smollm2", a hub id or a local folder
               draft=None, # a hub id, a local folder or a name in `DRAFTS`; those three bring their own
               device='auto', # "auto", "cpu", "cuda", "mps" or a torch device
@@ -171,7 +184,8 @@ def load_pair(target='tiny', # "tiny", "toy", "smollm2", a hub id or a local fol
               revision:str=None, # of both, on the hub
               device_map=None, # spread the target's layers over devices, CPU and disk: "auto", or module -> device
              offload_folder=None, # for layers on disk
-             check:bool=True, # refuse a draft with another tokenizer? The text is right with any
+             check:bool=True, # look whether the draft has another tokenizer? The text is right with any
+             translate:str='auto', # such a draft: by "text" or "shared" tokens, "auto" chooses, "no" refuses it
              )->Pair: # models in eval mode on `device`
     "A target and its draft, ready to use; with no arguments the trained pair that comes with the package"
     _check_pair(target, draft)
@@ -188,7 +202,7 @@ def load_pair(target='tiny', # "tiny", "toy", "smollm2", a hub id or a local fol
         return replace(pair, draft=DRAFTS[kind](pair.target, rest), name=name)
     with quietly():
         model = fetch(AutoModelForCausalLM, place, revision, device_of(pair.target), dtype=pair.target.dtype)
-    if check: check_draft(pair.tokenizer, target, place, revision)
+    if check: model = _translated(model, pair.tokenizer, (target, place), revision, translate)
     return replace(pair, draft=model, name=name)
 
 # %% ../nbs/16_zoo.ipynb #held-out
