@@ -165,8 +165,12 @@ def test_a_draft_with_another_tokenizer_by_choice(here):
     vocab = json.loads(Path('m/tokenizer.json').read_text()); words = vocab['model']['vocab']
     words['a'], words['b'] = words['b'], words['a']
     shutil.copytree('m', 'swapped'); Path('swapped/tokenizer.json').write_text(json.dumps(vocab))
-    line = said(lambda: load_pair('m', 'swapped', device='cpu'), ValueError)
+    line = said(lambda: load_pair('m', 'swapped', device='cpu', translate='no'), ValueError)
     assert "is 'b' in one and 'a' in the other" in line.replace("is 'a' in one and 'b'", "is 'b' in one and 'a'") and 'check=False' in line
+    with pytest.warns(UserWarning, match='drafting by .shared.'): pair = load_pair('m', 'swapped', device='cpu')
+    assert type(pair.draft).__name__ == 'TranslatedDraft'
+    assert torch.equal(generate(pair.target, pair.draft, [1, 2], 8).tokens, generate(pair.target, None, [1, 2], 8).tokens)
+    assert 'one of auto, text, shared, no' in said(lambda: load_pair('m', 'swapped', device='cpu', translate='perhaps'), ValueError)
     pair = load_pair('m', 'swapped', device='cpu', check=False)
     assert torch.equal(generate(pair.target, pair.draft, [1, 2], 8).tokens, generate(pair.target, None, [1, 2], 8).tokens)
 
