@@ -1,0 +1,4 @@
+"`python -m specdec`: the command line"
+from specdec.cli import main
+
+main()
