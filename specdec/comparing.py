@@ -284,11 +284,11 @@ def time_loops(pair, methods:dict, inputs, gamma, max_new_tokens, temperature, r
     cost, stats = median_costs(costs[warmup*len(inputs):]), pooled(results['speculative'])
     speed = {k: median(o) for k, o in rates.items()}
     timings = {k: dict(tokens_per_second=speed[k], **run_seconds([*map(sum, seconds[k])])) for k in methods}
-    timings = with_rates(timings, pass_rates(pair.target, cost, gamma))
     found = dict(**speedups(rates), **acceptance(stats), lossless=stats.lossless, c=cost.c[gamma], v=cost.v[gamma],
                  rest=cost.rest[gamma], rest_plain=cost.rest[0], prompt_cost=cost.prompt,
-                 predicted_speedup=predicted(cost, stats, gamma, max_new_tokens), methods=timings, disturbed=disturbed,
-                 tokens_per_second=speed, range={k: [min(o), max(o)] for k, o in rates.items()})
+                 predicted_speedup=predicted(cost, stats, gamma, max_new_tokens), disturbed=disturbed,
+                 methods=with_rates(timings, pass_rates(pair.target, cost, gamma)), tokens_per_second=speed,
+                 range={k: [min(o), max(o)] for k, o in rates.items()})
     return found, results
 
 def greedy_texts(methods:dict, inputs:list, progress)->dict: # name -> texts, [inputs]
