@@ -1,4 +1,4 @@
 "`python -m specdec`: the command line"
 from specdec.cli import main
 
-main()
+if __name__ == '__main__': main()

@@ -20,7 +20,7 @@ def rms_norm(x:Tensor, # [..., n]
              weight:Tensor, # [n], or several rows of it that `x` is broadcast over
              eps:float,
             )->Tensor: # like `x`
-    "`x` over its root mean square, in float32 as transformers has it, times `weight` (arXiv 1910.07467, section 3)"
+    "`x` over its root mean square, in float32 as transformers has it, times `weight` (arXiv 1910.07467)"
     if x.dtype == torch.float32 and weight.ndim == 1: return F.rms_norm(x, weight.shape, weight, eps)
     return weight * F.rms_norm(x.float(), x.shape[-1:], None, eps).to(x.dtype)
 
@@ -41,7 +41,8 @@ def turns(rates:Tensor, # angle a position, [D/2]
     return torch.cat([cos, cos], -1).to(dtype), torch.cat([-sin, sin], -1).to(dtype)
 
 # %% ../nbs/13_blocks.ipynb #export-attend
-HALVES = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported() # does this CPU multiply halves?
+# does this CPU multiply halves? (Where torch does not say, it does not.)
+HALVES = any(getattr(torch.cpu, f'_is_{name}_supported', bool)() for name in ('avx512_bf16', 'amx_tile'))
 
 def _attend(q:Tensor, # queries, [..., m, d]
             k:Tensor, v:Tensor, # keys, values, [..., n, d]
@@ -125,6 +126,7 @@ def _check_llama_layer(b, d:int, H:int, K:int, D:int)->None:
     norms = [(b.input_layernorm, d), (b.post_attention_layernorm, d)]
     norms += [(m, D) for name in ('q_norm', 'k_norm') if (m := getattr(a, name, None))]
     if any(m.weight.shape != (n,) for m, n in norms): raise ValueError('its norms do not fit its width')
+    if len({m.variance_epsilon for m, n in norms[2:]}) > 1: raise ValueError('the norms of its heads differ in eps')
 
 def _check_llama(model)->None:
     "Raise a `ValueError` unless the shapes and numbers of a model like Llama fit each other"

