@@ -253,9 +253,8 @@ def compare(pair, # models and tokenizer; the draft may be any drafter
     settings = dict(gamma=gamma if isinstance(gamma, int) else type(gamma).__name__,
                     rule=rule if isinstance(rule, str) else type(rule).__name__, temperature=temperature,
                     max_new_tokens=max_new_tokens, prompts=len(inputs), runs=runs)
-    where = measured_environment(pair.target)
     return dict(identical=verdicts['speculative'] == 'exact', verdict=verdicts['speculative'], verdicts=verdicts,
-                **settings, **measured, environment=where)
+                **settings, **measured, environment=measured_environment(pair.target))
 
 # %% ../nbs/32_comparing.ipynb #time-loops
 def check_room(target, inputs:list, max_new_tokens:int)->int: # tokens of the longest text
