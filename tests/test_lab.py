@@ -72,7 +72,7 @@ def jupyterlab(root, private, wait=60):
 def lab(root, browser, tmp_path_factory):
     "JupyterLab on copies of two notebooks; one has cells more: other widgets, and such as count or measure less"
     place, private = tmp_path_factory.mktemp('lab'), tmp_path_factory.mktemp('private')
-    nb = json.loads((root/'nbs/46_widgets.ipynb').read_text(encoding='utf-8'))
+    nb = json.loads((root/'nbs/48_widgets.ipynb').read_text(encoding='utf-8'))
     nb['cells'] += [dict(cell_type='code', id=id, metadata={}, outputs=[], execution_count=None, source=source) for id, source in dict(counted=COUNTED, speedup=SPEEDUP, quick=QUICK, race=RACE, watched=WATCHED).items()]
     (place/'widgets.ipynb').write_text(json.dumps(nb), encoding='utf-8')
     shutil.copy(root/'nbs/tutorials/start_here.ipynb', place)

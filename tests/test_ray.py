@@ -1,4 +1,4 @@
-"A sweep on a cluster of two nodes, both on this machine; without Ray the loop is tested in nbs/35_tables.ipynb."
+"A sweep on a cluster of two nodes, both on this machine; without Ray the loop is tested in nbs/37_tables.ipynb."
 import os, socket, subprocess, sys, threading
 from contextlib import contextmanager
 import command, pytest, torch
