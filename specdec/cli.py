@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Annotated
 import typer
 from .demo import run_demo
-from .requests import (Alpha, Backend, Chat, Data, Device, Draft, Dtype, Json, NewTokens, Prompt, Rule,
-                              Runs, Seed, Target, Temperature, Usage, as_backend, as_grid, check_chat,
+from .requests import (Alpha, Backend, Chat, Data, Device, Draft, Dtype, Eos, Json, NewTokens, Prompt, Rule,
+                              Runs, Seed, Target, Temperature, Usage, as_backend, as_ends, as_grid, check_chat,
                               check_cluster, check_files, check_settings, check_sweep, checking, folders,
-                              given, inputs, only_texts, open_models, path_opt, read_texts, text_opt, values)
+                              given, inputs, only_texts, open_models, path_opt, read_texts, reading, text_opt, values)
 from .terminal import (acceptance_lines, any_encoding, cautions, number, one_line, progress, show_plan,
                               show_rates, show_table, some, sweep_table, table, terminal, write)
 
@@ -87,16 +87,20 @@ def demo(prompt:Prompt=None,
          tokens:Annotated[int, typer.Option(min=1, help='New tokens for each prompt.')]=128,
          temperature:Annotated[float, typer.Option(help=SHOWN)]=None,
          seed:Seed=0, device:Device='cpu', dtype:Dtype='auto', runs:Runs=3, target:Target=None, draft:Draft=None,
-         chat:Chat='auto', json:Json=None):
+         chat:Chat='auto', eos:Eos=None, json:Json=None):
     "Show texts, check the greedy one, time them: offline, with the pair that comes with the package, or smollm2."
     with checking():
         check_files(folders(target, draft), {'--json': json})
         check_settings('token', temperature or 0., seed)
         check_chat(chat)
+        ends = as_ends(eos, as_backend(None, target, draft, None))
         pair = open_models(None, target, draft, None, seed, device, dtype)
-        texts = inputs(pair, read_texts(prompt, None), tokens, gamma, chat=chat)
-    got = run_demo(terminal(), terminal(stderr=True), pair, texts, gamma, tokens, temperature, runs, seed)
-    save(json, got)
+        asked = read_texts(prompt, None)
+        texts = inputs(pair, asked, tokens, gamma, chat=chat)
+    got = run_demo(terminal(), terminal(stderr=True), pair, texts, gamma, tokens, temperature, runs, seed, ends)
+    templated, line = reading(pair, asked, chat, got['eos_token_ids'])
+    if line: write(terminal(), line)
+    save(json, {**got, 'chat': chat, 'templated': templated})
     if got['identical'] or got['environment']['dtype'] != 'float32': return
     raise RuntimeError("the text differs from the target's own, which must not happen in float32: please report it, "
                        "with the output of --json")
@@ -131,7 +135,7 @@ def bench(context:typer.Context,
           max_new_tokens:NewTokens=64,
           gamma:Annotated[int, typer.Option('--gamma', '--k', min=1, help='Draft length.')]=4,
           temperature:Temperature=0., runs:Runs=3, seed:Seed=0, rule:Rule='token', alpha:Alpha=None,
-          chat:Chat='auto', json:Json=None):
+          chat:Chat='auto', eos:Eos=None, json:Json=None):
     "Plain, speculative and transformers' decoding on the same models, interleaved; or a configuration file."
     out, err = terminal(), terminal(stderr=True)
     if config:
@@ -147,17 +151,19 @@ def bench(context:typer.Context,
         check_files({'--data': data, **folders(target, draft)}, {'--json': json})
         check_settings(rule, temperature, seed)
         check_chat(chat)
-        as_backend(backend, target, draft, alpha)
+        ends = as_ends(eos, as_backend(backend, target, draft, alpha))
         texts = read_texts(prompt, data)
         pair = open_models(backend, target, draft, alpha, seed, device, dtype)
-        texts = inputs(pair, texts, max_new_tokens, gamma, chat=chat)
+        given_texts, texts = texts, inputs(pair, texts, max_new_tokens, gamma, chat=chat)
     with progress(err) as told:
-        got = compare(pair, texts, gamma, max_new_tokens, temperature, runs, seed, rule=rule, progress=told)
+        got = compare(pair, texts, gamma, max_new_tokens, temperature, runs, seed, rule=rule, progress=told,
+                      eos_token_id=ends)
     write(out, f'{pair.name}, {some(len(texts), "prompt")} x {max_new_tokens} new tokens, temperature {temperature:g}, '
                f'rule {rule}, '
                f'median of {some(runs, "interleaved run")}', 'bold')
-    show_rates(out, got, acceptance_lines(got))
-    save(json, {**got, 'chat': chat})
+    templated, line = reading(pair, given_texts, chat, got['eos_token_ids'])
+    show_rates(out, got, [*acceptance_lines(got), *filter(None, [line])])
+    save(json, {**got, 'chat': chat, 'templated': templated})
 
 # %% ../nbs/45_cli.ipynb #run-config
 def config_table(rows:list): # of `run_bench` -> a table
@@ -204,7 +210,7 @@ def plan(target:Target=None, draft:Draft=None, backend:Backend=None, device:Devi
          prompt:Prompt=None, data:Data=None, max_new_tokens:NewTokens=64,
          gamma_max:Annotated[int, typer.Option(min=1, help='Longest draft to consider.')]=8,
          temperature:Temperature=0., runs:Runs=5, seed:Seed=0, rule:Rule='token', alpha:Alpha=None, chat:Chat='auto',
-         json:Json=None):
+         eos:Eos=None, json:Json=None):
     "Does speculation pay for this pair on this machine, and with which draft length?"
     out, err = terminal(), terminal(stderr=True)
     with checking():
@@ -213,17 +219,20 @@ def plan(target:Target=None, draft:Draft=None, backend:Backend=None, device:Devi
         check_settings(rule, temperature, seed)
         check_chat(chat)
         backend = as_backend(backend, target, draft, alpha)
+        ends = as_ends(eos, backend)
         texts = read_texts(prompt, data)
         pair = open_models(backend, target, draft, alpha, seed, device, dtype)
-        texts = inputs(pair, texts, max_new_tokens, gamma_max, n=1, chat=chat)
+        given_texts, texts = texts, inputs(pair, texts, max_new_tokens, gamma_max, n=1, chat=chat)
     with progress(err) as told:
         p = planning.plan(pair, texts, range(1, gamma_max + 1), max_new_tokens, temperature, runs, seed, rule,
-                          progress=told)
+                          progress=told, eos_token_id=ends)
     names = (target, draft) if backend == 'hf' else ('TARGET', 'DRAFT')            # elsewhere our own pairs are unknown
     engines = planning.engine_settings(p.gamma, *names, temperature, rule)
     what = f'{some(len(texts), "prompt")} x {max_new_tokens} new tokens, temperature {temperature:g}, rule {rule}'
+    templated, line = reading(pair, given_texts, chat, p.eos_token_ids)
+    if line: what += f'; {line}'
     show_plan(out, p, engines, planning.ENGINES, what)
-    save(json, p.as_dict() | dict(chat=chat, engines=engines, engine_versions=planning.ENGINES))
+    save(json, p.as_dict() | dict(chat=chat, templated=templated, engines=engines, engine_versions=planning.ENGINES))
 
 # %% ../nbs/45_cli.ipynb #sweep
 def measure_points(err, # from `terminal`

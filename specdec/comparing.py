@@ -21,9 +21,9 @@ from .machine import cpu_seconds, disturbances
 from .roofline import measured_environment, pass_rates, with_rates
 from .models import evaluating
 from .rounds import Stats, acceptance, pooled, ratio
-from .texts import sizes
+from .texts import end_tokens
 from .theory import expected_tokens, is_bool
-from .timing import Clock, check_inputs, check_lengths, interleave, run_rates, stepping, timed
+from .timing import Clock, check_inputs, check_lengths, check_room, interleave, run_rates, stepping, timed
 
 # %% ../nbs/34_comparing.ipynb #gain
 def gain(rates:list, # tokens a second of a method, run by run
@@ -64,8 +64,8 @@ def hf_generate(model, # a transformers model
                )->Tensor: # new ids
     "Decode with transformers' own loop, under these settings and no others"
     sampling = dict(do_sample=True, temperature=float(temperature), top_k=0) if temperature else dict(do_sample=False)
-    config = GenerationConfig(max_new_tokens=max_new_tokens, eos_token_id=eos_token_id, pad_token_id=0, use_cache=True,
-                              **sampling)
+    config = GenerationConfig(max_new_tokens=max_new_tokens, eos_token_id=[*end_tokens(eos_token_id)] or None,
+                              pad_token_id=0, use_cache=True, **sampling)
     length = dict(num_assistant_tokens=gamma, assistant_confidence_threshold=0.) if gamma else {}
     with ExitStack() as stack:
         for o in filter(None, (model, assistant)): stack.enter_context(evaluating(o))
@@ -171,12 +171,13 @@ def loops(pair, # models and tokenizer; the draft may be any drafter
           seed:int=0, # of every sampled text
           rule='token', # what counts as accepted
           tokens:int=0, # length of the longest text, prompt included; 0: it fits
+          eos_token_id=None, # id or ids that end a text, of every loop; None: nothing does
          )->dict: # name -> function of prompt ids
     "Plain and speculative decoding, ours and transformers', on the same models; transformers' only where it can"
     target, draft, gamma = pair.target, pair.draft, as_length(gamma)
-    def plain(ids): return autoregressive(target, ids, max_new_tokens, temperature, seed=seed)
-    def fast(ids): return generate(target, draft, ids, max_new_tokens, gamma, temperature, rule=rule, seed=seed)
-    drawn = dict(temperature=temperature, seed=seed)
+    drawn = dict(temperature=temperature, seed=seed, eos_token_id=eos_token_id)
+    def plain(ids): return autoregressive(target, ids, max_new_tokens, **drawn)
+    def fast(ids): return generate(target, draft, ids, max_new_tokens, gamma, rule=rule, **drawn)
     def hf(*how): return lambda ids: hf_generate(target, ids, max_new_tokens, *how, **drawn)
     found = dict(baseline=plain, speculative=fast)
     if isinstance(target, PreTrainedModel): found['hf_baseline'] = hf()
@@ -225,6 +226,11 @@ def speedups(rates:dict, # name -> tokens a second, run by run
         if other in rates: found[name], *found[f'{name}_range'] = gain(rates['speculative'], rates[other])
     return found
 
+def method_rates(seconds:dict, results:dict, # name -> as from `interleave`
+                 names)->dict: # name -> tokens a second, [runs]
+    "The rates of some methods, each by the tokens that it gave"
+    return {k: run_rates(seconds[k], sum(len(new_tokens(y)) for y in results[k])) for k in names}
+
 def run_seconds(runs:list)->dict: # seconds, [runs]
     "The median run, the fastest and the slowest"
     return dict(seconds_median=median(runs), seconds_min=min(runs), seconds_max=max(runs))
@@ -241,30 +247,24 @@ def compare(pair, # models and tokenizer; the draft may be any drafter
             rule='token', # what counts as accepted
             progress=None, # called with a stage, the steps done and their number
             clock:Clock=None, # None: that of the target's device
+            eos_token_id=None, # id or ids that end a text, or "model": those that it declares; None: nothing does
            )->dict: # rates, ratios, acceptance, costs, prediction, verdicts
     "Time all `loops` and the costs of the passes, interleaved"
     inputs, gamma = check_inputs(inputs), as_length(gamma)
-    tokens = check_room(pair.target, inputs, max_new_tokens)
-    methods = loops(pair, gamma, max_new_tokens, temperature, seed, rule, tokens)
+    tokens, ends = check_room(pair.target, inputs, max_new_tokens), sorted(end_tokens(eos_token_id, pair.target))
+    ended = dict(tokens=tokens, eos_token_id=ends)
+    methods = loops(pair, gamma, max_new_tokens, temperature, seed, rule, **ended)
     measured, results = time_loops(pair, methods, inputs, gamma, max_new_tokens, temperature, runs, seed, done, rule,
                                    progress, clock or Clock(pair.target.device))
-    if temperature: results = greedy_texts(loops(pair, gamma, max_new_tokens, tokens=tokens), inputs, progress)
+    if temperature: results = greedy_texts(loops(pair, gamma, max_new_tokens, **ended), inputs, progress)
     verdicts = {k: verdict(pair.target, inputs, results[k], results['baseline']) for k in methods}
     settings = dict(gamma=gamma if isinstance(gamma, int) else type(gamma).__name__,
                     rule=rule if isinstance(rule, str) else type(rule).__name__, temperature=temperature,
-                    max_new_tokens=max_new_tokens, prompts=len(inputs), runs=runs)
+                    max_new_tokens=max_new_tokens, eos_token_ids=ends, prompts=len(inputs), runs=runs)
     return dict(identical=verdicts['speculative'] == 'exact', verdict=verdicts['speculative'], verdicts=verdicts,
                 **settings, **measured, environment=measured_environment(pair.target))
 
 # %% ../nbs/34_comparing.ipynb #time-loops
-def check_room(target, inputs:list, max_new_tokens:int)->int: # tokens of the longest text
-    "Raise a `ValueError` if a text would not fit into the context of the target"
-    longest = max(map(len, inputs))
-    room = sizes(target)[1] - longest
-    if max_new_tokens > room:
-        raise ValueError(f'max_new_tokens={max_new_tokens}: after the longest prompt the context has room for {room}')
-    return longest + max_new_tokens
-
 def time_loops(pair, methods:dict, inputs, gamma, max_new_tokens, temperature, runs, seed, done, rule, progress, clock):
     "The measured half of a comparison, and the texts of the last run; arguments as for `compare`"
     costs, since, warmup = [], cpu_seconds(), 1
@@ -278,14 +278,14 @@ def time_loops(pair, methods:dict, inputs, gamma, max_new_tokens, temperature, r
         costs.append(pass_costs(pair.target, pair.draft, ids, (gamma,), temperature,
                                 min(max_new_tokens, max(64, max_new_tokens//2)), clock, seed, rule))
     seconds, results = interleave({**methods, 'costs': passes}, inputs, runs, warmup, clock, after)
-    rates = {k: run_rates(seconds[k], sum(len(new_tokens(y)) for y in results[k])) for k in methods}
+    rates = method_rates(seconds, results, methods)
     disturbed = disturbances(rates, since, device=pair.target.device)
     cost, stats = median_costs(costs[warmup*len(inputs):]), pooled(results['speculative'])
     speed = {k: median(o) for k, o in rates.items()}
     timings = {k: dict(tokens_per_second=speed[k], **run_seconds([*map(sum, seconds[k])])) for k in methods}
     found = dict(**speedups(rates), **acceptance(stats), lossless=stats.lossless, c=cost.c[gamma], v=cost.v[gamma],
                  rest=cost.rest[gamma], rest_plain=cost.rest[0], prompt_cost=cost.prompt,
-                 predicted_speedup=predicted(cost, stats, gamma, max_new_tokens), disturbed=disturbed,
+                 predicted_speedup=predicted(cost, stats, gamma, stats.new_tokens/len(inputs)), disturbed=disturbed,
                  methods=with_rates(timings, pass_rates(pair.target, cost, gamma)), tokens_per_second=speed,
                  range={k: [min(o), max(o)] for k, o in rates.items()})
     return found, results

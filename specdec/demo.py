@@ -31,13 +31,15 @@ def show_text(out, # from `terminal`
               tokens:int, # new ones
               temperature:float, # 0: greedy
               seed:int, # of a sampled text
+              ends=None, # for `eos_token_id`
              )->float: # its `repetition`
     "Stream a text with its rounds in colour"
     from specdec.decoding import stream
     kind = f'sampled at temperature {temperature:g}, seed {seed}' if temperature else 'greedy'
     write(out, f'{kind}, gamma {gamma}', 'bold')
     write(out, pair.tokenizer.decode(ids), STYLES['prompt'], end='')
-    rounds = show_rounds(out, stream(pair.target, pair.draft, ids, tokens, gamma, temperature, seed=seed),
+    rounds = show_rounds(out, stream(pair.target, pair.draft, ids, tokens, gamma, temperature, seed=seed,
+                                    eos_token_id=ends),
                          pair.tokenizer)
     again = repetition(ids.tolist(), [t for r in rounds for t in r.tokens.tolist()])
     note = '; greedy text of a small model repeats itself, and what repeats is easy to draft: it flatters alpha'
@@ -53,10 +55,12 @@ def time_texts(out, # from `terminal`: for results
                temperature:float, # 0: greedy
                runs:int, # timed
                seed:int, # of sampled runs
+               ends=None, # for `eos_token_id`
               )->dict: # from `compare`
     "The table, the machine, and what the numbers are made of"
     from specdec.comparing import compare
-    with progress(err) as told: got = compare(pair, inputs, gamma, tokens, temperature, runs, seed, progress=told)
+    with progress(err) as told:
+        got = compare(pair, inputs, gamma, tokens, temperature, runs, seed, progress=told, eos_token_id=ends)
     texts = some(len(inputs), 'held-out prompt' if len(inputs) > 1 else 'prompt')
     write(out, f'{texts} x {tokens} new tokens, temperature {temperature:g}, median of {some(runs, "interleaved run")}',
           'bold')
@@ -72,21 +76,23 @@ def run_demo(out, # from `terminal`: for results
              temperature:float, # 0: greedy; None: a sampled text and a greedy one
              runs:int, # timed
              seed:int, # of sampled runs
+             ends=None, # for `eos_token_id`
             )->dict: # from `compare`, greedy unless `temperature` says otherwise; `sampled` holds the other
     "Show the first prompt's texts, then time all"
     from specdec.planning import choose_gamma
     lengths, shown, got = {}, {}, {}
     for T in (SAMPLED, 0.) if temperature is None else (temperature,):
         with progress(err) as told:
-            best = gamma or choose_gamma(pair.target, pair.draft, inputs[:3], temperature=T, seed=seed, progress=told)
+            best = gamma or choose_gamma(pair.target, pair.draft, inputs[:3], temperature=T, seed=seed, progress=told,
+                                         eos_token_id=ends)
         if not best:
             write(out, f'The measured costs say that speculation does not pay here at temperature {T:g}; this is gamma '
                        f'1.')
         lengths[T] = max(1, best)
     show_legend(out)
-    for T, g in lengths.items(): shown[T] = show_text(out, pair, inputs[0], g, tokens, T, seed)
+    for T, g in lengths.items(): shown[T] = show_text(out, pair, inputs[0], g, tokens, T, seed, ends)
     for T, g in lengths.items():
-        got[T] = time_texts(out, err, pair, inputs, g, tokens, T, runs, seed) | dict(repetition=shown[T])
+        got[T] = time_texts(out, err, pair, inputs, g, tokens, T, runs, seed, ends) | dict(repetition=shown[T])
         write(out, '')
     first, *others = sorted(got)
     return got[first] | {'sampled': got[T] for T in others}

@@ -9,13 +9,14 @@ __all__ = ['choose_gamma', 'plan', 'engine_settings']
 import json, shlex
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from .comparing import Costs, gain, loops, median_costs, pass_costs, predicted
+from .comparing import Costs, gain, loops, median_costs, method_rates, pass_costs, predicted
 from .machine import cpu_seconds, disturbances
 from .roofline import measured_environment, pass_rates
-from .timing import Clock, check_inputs, check_lengths, interleave, run_rates, stepping
+from .timing import Clock, check_inputs, check_lengths, interleave, stepping
 from .decoding import generate
 from .rounds import Stats, pooled
 from .pairs import DRAFTS
+from .texts import end_tokens
 
 # %% ../nbs/35_planning.ipynb #measure
 def measure(target, # model
@@ -25,12 +26,13 @@ def measure(target, # model
             max_new_tokens:int, # of each text
             clock:Clock,
             progress, # called with a stage, the steps done and their number; None: nobody is told
+            ends=(), # ids that end a text; costs are measured in texts of full length
             **settings # temperature, seed, rule
            )->tuple: # `Stats`, with the longest drafts; `Costs`
     "Acceptance and costs, in texts from each prompt"
     step, texts = stepping(progress, 'measuring', len(inputs)*(2 + len(gammas))), []
     for ids in inputs:
-        texts.append(generate(target, draft, ids, max_new_tokens, max(gammas), **settings))
+        texts.append(generate(target, draft, ids, max_new_tokens, max(gammas), eos_token_id=ends, **settings))
         step()
     costs = [pass_costs(target, draft, ids, gammas, max_new_tokens=max_new_tokens, clock=clock, done=step, **settings)
              for ids in inputs]
@@ -54,11 +56,13 @@ def choose_gamma(target, # model
                  seed:int=0, # of every sampled run
                  clock:Clock=None, # None: that of the target's device
                  progress=None, # called with a stage, the steps done and their number
+                 eos_token_id=None, # as for `plan`
                 )->int: # 0: speculation does not pay here
     "The draft length that the measured costs and acceptance of this pair on this machine call for"
     inputs, gammas, clock = check_inputs(inputs), check_lengths(gammas), clock or Clock(target.device)
-    got = measure(target, draft, inputs, gammas, max_new_tokens, clock, progress, temperature=temperature, seed=seed)
-    gains = {0: 1., **predictions(*got, max_new_tokens)}
+    stats, costs = measure(target, draft, inputs, gammas, max_new_tokens, clock, progress,
+                           end_tokens(eos_token_id, target), temperature=temperature, seed=seed)
+    gains = {0: 1., **predictions(stats, costs, stats.new_tokens/len(inputs))}
     return max(gains, key=gains.get)
 
 # %% ../nbs/35_planning.ipynb #plan
@@ -79,6 +83,7 @@ class Plan:
     rule:str='token' # what counted as accepted
     disturbed:list=field(default_factory=list) # what spoke against an idle machine, in sentences
     rates:dict=field(default_factory=dict) # of the target's passes: `weight_gb_s`, `share`
+    eos_token_ids:list=field(default_factory=list) # that ended a text
 
     @property
     def gamma(self)->int:
@@ -99,26 +104,22 @@ class Plan:
     def as_dict(self)->dict:
         "For JSON"
         names = ('pair gamma best tried verdict measured runs predicted iid factors rule disturbed environment '
-                 'rates').split()
+                 'rates eos_token_ids').split()
         stats = {k: getattr(self.stats, k) for k in ('alpha_hat', 'alpha_by_position', 'lossless')}
         costs = {k: getattr(self.costs, k) for k in ('c', 'v', 'rest')}
         return {**{k: getattr(self, k) for k in names}, **stats, **costs}
 
 # %% ../nbs/35_planning.ipynb #make-plan
+TWO = 'baseline', 'speculative'
+
 def two_ways(pair, # models and tokenizer
              gamma, # draft length, or a controller
              max_new_tokens:int, # of each text
-             **settings # of `ways`: temperature, seed, rule
+             **settings # of `loops`: temperature, seed, rule, eos_token_id
             )->dict: # name -> function of prompt ids
     "Plain and speculative decoding, of all `ways`"
     every = loops(pair, gamma, max_new_tokens, **settings)
-    return {name: every[name] for name in ('baseline', 'speculative')}
-
-def two_rates(seconds:dict, # name -> [runs][inputs], as from `interleave`
-              new_tokens:int, # of all inputs together
-             )->dict: # name -> tokens a second, [runs]
-    "The rates of plain and speculative decoding, run by run"
-    return {name: run_rates(seconds[name], new_tokens) for name in ('baseline', 'speculative')}
+    return {name: every[name] for name in TWO}
 
 # %% ../nbs/35_planning.ipynb #explained
 FACTORS = 'acceptance', 'draft cost', 'target cost', 'loop cost', 'unexplained'
@@ -145,6 +146,7 @@ def time_choice(pair, # models and tokenizer
                 runs:int, # timed
                 clock:Clock,
                 progress, # as for `measure`
+                ends:list, # ids that end a text; costs are measured in texts of full length
                 **settings # temperature, seed, rule
                )->tuple: # rates of plain and speculative decoding, [runs] each; `Stats`; `Costs`; disturbances
     "Plain decoding, speculation with `gamma` and the costs of its passes, run by run in turn"
@@ -153,11 +155,11 @@ def time_choice(pair, # models and tokenizer
         "Once more what the passes cost"
         costs.append(pass_costs(pair.target, pair.draft, ids, (gamma,), max_new_tokens=max_new_tokens, clock=clock,
                                 **settings))
-    timed = dict(two_ways(pair, gamma, max_new_tokens, **settings), cost=cost)
+    timed = dict(two_ways(pair, gamma, max_new_tokens, eos_token_id=ends, **settings), cost=cost)
     step = stepping(progress, 'timing', len(timed)*len(inputs)*(runs + 1))
     seconds, results = interleave(timed, inputs, runs, clock=clock, done=step)
     stats = pooled(results['speculative'])
-    rates = two_rates(seconds, stats.new_tokens)
+    rates = method_rates(seconds, results, TWO)
     # the first are a warm-up
     return rates, stats, median_costs(costs[len(inputs):]), disturbances(rates, since, device=pair.target.device)
 
@@ -172,23 +174,27 @@ def plan(pair, # models and tokenizer
          rule='token', # what counts as accepted
          clock:Clock=None, # None: that of the target's device
          progress=None, # called with a stage, the steps done and their number
+         eos_token_id=None, # id or ids that end a text, or "model": those that it declares; None: nothing does
         )->Plan:
     "Measure, predict, choose, and measure the choice; no prompts, or no draft lengths, is a `ValueError`"
     inputs, gammas, clock = check_inputs(inputs), check_lengths(gammas), clock or Clock(pair.target.device)
     settings = dict(temperature=temperature, seed=seed, rule=rule)
-    stats, costs = measure(pair.target, pair.draft, inputs, gammas, max_new_tokens, clock, progress, **settings)
-    gains = predictions(stats, costs, max_new_tokens)
+    ends = sorted(end_tokens(eos_token_id, pair.target))
+    stats, costs = measure(pair.target, pair.draft, inputs, gammas, max_new_tokens, clock, progress, ends, **settings)
+    length = stats.new_tokens/len(inputs)
+    gains = predictions(stats, costs, length)
     if not gains: raise ValueError(f'nothing was drafted in texts of {max_new_tokens} tokens: make them longer')
     tried = max(gains, key=gains.get)
-    rates, seen, again, disturbed = time_choice(pair, inputs, tried, max_new_tokens, runs, clock, progress, **settings)
+    rates, seen, again, disturbed = time_choice(pair, inputs, tried, max_new_tokens, runs, clock, progress, ends,
+                                                **settings)
     measured, *_ = gain(rates['speculative'], rates['baseline'])
     return Plan(pair=pair.name, stats=stats, costs=costs, predicted=gains,
-                iid={g: costs.predict(stats.alpha_hat, g, max_new_tokens) for g in gains},
+                iid={g: costs.predict(stats.alpha_hat, g, length) for g in gains},
                 best=tried if gains[tried] > 1 else 0, tried=tried, measured=measured,
                 runs=tuple(a/b for a, b in zip(rates['speculative'], rates['baseline'])),
-                factors=miss_factors(costs, stats, again, seen, tried, max_new_tokens, measured),
+                factors=miss_factors(costs, stats, again, seen, tried, length, measured),
                 environment=measured_environment(pair.target), rates=pass_rates(pair.target, again, tried),
-                rule=rule if isinstance(rule, str) else type(rule).__name__, disturbed=disturbed)
+                rule=rule if isinstance(rule, str) else type(rule).__name__, disturbed=disturbed, eos_token_ids=ends)
 
 # %% ../nbs/35_planning.ipynb #engine-words
 ENGINES = dict(vllm='vLLM 0.33.0', sglang='SGLang 0.5.23', llama_cpp='llama.cpp of xllamacpp 2026.10.11549')

@@ -101,6 +101,24 @@ def only_texts(texts:list)->list: # texts or `Prompt`s, or None
     "What is asked, with no template"
     return texts and [getattr(t, 'text', t) for t in texts]
 
+def asked(pair, # models and tokenizer
+          texts:list, # texts or `Prompt`s, or None
+          chat:str, # as for `encode`
+         )->list: # of what `encode` takes
+    "The texts as they will be read: with all their turns, where there is a template for them"
+    template = bool(getattr(pair.tokenizer, 'chat_template', None))
+    return [t.asked(chat, template) if hasattr(t, 'asked') else t for t in texts or ()]
+
+def reading(pair, texts, chat, # as for `asked`
+            ends:list, # ids that end a text
+           )->tuple: # how many texts go through the template; a line about it and the ends, or ''
+    "What became of the texts before a model saw them, and what ends those that it writes"
+    from specdec.texts import turns_to_ask
+    templated = sum(turns_to_ask(t, chat) is not None for t in asked(pair, texts, chat))
+    said = [f'{templated} of {len(texts)} prompts through the chat template'] if templated else []
+    if ends: said.append('texts end at ' + ' or '.join(f'{pair.tokenizer.decode([i])!r} ({i})' for i in ends))
+    return templated, '; '.join(said)
+
 def inputs(pair, # models and tokenizer
            texts:list, # texts or `Prompt`s, or None
            tokens:int, # new ones for each text
@@ -114,9 +132,7 @@ def inputs(pair, # models and tokenizer
     from specdec.zoo import held_out_prompts
     dialled = hasattr(pair.target, 'script')                                     # a pair that knows no language
     if texts is None: texts = [torch.arange(64)] if dialled else [t for v in held_out_prompts(n).values() for t in v]
-    template = bool(getattr(pair.tokenizer, 'chat_template', None))
-    texts = [t.asked(chat, template) if hasattr(t, 'asked') else t for t in texts]
-    found = encode_all(texts, pair.target, pair.tokenizer, chat=chat)
+    found = encode_all(asked(pair, texts, chat), pair.target, pair.tokenizer, chat=chat)
     room = sizes(pair.target)[1] - max(map(len, found))
     if tokens > room: raise ValueError(f'{tokens} new tokens: after these prompts the context has room for {room}')
     if gamma and gamma >= room:
@@ -160,6 +176,8 @@ Seed = Annotated[int, typer.Option(help='Of sampled runs, and of a dialled pair.
 Runs = Annotated[int, typer.Option(min=1, help='Timed runs; medians are shown.')]
 Rule = Annotated[str, text_opt(help='token, block, or a lossy one: ada, typical.')]
 Chat = Annotated[str, text_opt(help='Chat template: auto (for turns), yes (texts too) or no.')]
+ENDS = 'What ends a text: model, none, or token ids; default: model, and none for our own pairs.'
+Eos = Annotated[str, text_opt(help=ENDS)]
 Json = Annotated[Path, path_opt(help='Write the results to this file.')]
 
 # %% ../nbs/42_requests.ipynb #settings
@@ -178,6 +196,16 @@ def check_chat(chat:str)->None: # --chat
     "Raise a `ValueError` unless this says when to use a template"
     from specdec import texts
     texts.check_chat(chat)
+
+def as_ends(eos:str, # --eos, or None
+            backend:str, # as from `as_backend`
+           ): # for `eos_token_id`
+    "What ends a text; where nothing is said, a model from outside ends where it declares, and all others never"
+    if eos is None: return 'model' if backend == 'hf' else None
+    if eos in ('model', 'none'): return eos if eos == 'model' else None
+    if all(o.strip().isdecimal() for o in eos.split(',')): return [*map(int, eos.split(','))]
+    raise ValueError(f'--eos {eos}: give model (the end tokens that it declares), none (texts of full length), '
+                     'or token ids with commas between them')
 
 def values(text:str, # comma-separated
            kind, # makes a value of a text

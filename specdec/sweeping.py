@@ -14,14 +14,14 @@ from pathlib import Path
 from statistics import median
 from tempfile import gettempdir
 from urllib.parse import urlsplit
-from .comparing import gain
+from .comparing import gain, method_rates
 from .machine import cpu_seconds, disturbances, environment, identity
 from .timing import Clock, interleave
 from .learning import STRATEGIES, named_controller
 from .distributions import check_sampling, check_seed
 from .figures import GREY, SERIES, Plot, canvas, label, legend
 from .pairs import open_pair
-from .planning import two_rates, two_ways
+from .planning import TWO, two_ways
 from .tables import Lost, Shared, fill, fill_from
 from .files import BadInput
 from .rounds import pooled
@@ -81,7 +81,7 @@ def against_plain(pair, # models and tokenizer
     timed = two_ways(pair, length, max_new_tokens, temperature=temperature, seed=seed, rule=rule)
     seconds, results = interleave(timed, inputs, runs, clock=clock)
     stats = pooled(results['speculative'])
-    rates = two_rates(seconds, stats.new_tokens)
+    rates = method_rates(seconds, results, TWO)
     speedup, low, high = gain(rates['speculative'], rates['baseline'])
     return dict(tokens_per_second=median(rates['speculative']), baseline=median(rates['baseline']),
                 speedup=speedup, speedup_min=low, speedup_max=high, mean_gamma=stats.proposed/stats.rounds,

@@ -101,7 +101,7 @@ def template_ids(turns:list, # of dicts with role and content
     "A conversation as its model was trained to read it, up to where the next turn begins, or an answer goes on"
     for t in turns: check_text(t['content'], tokenizer)
     if not getattr(tokenizer, 'chat_template', None):
-        raise ValueError('the prompt is a conversation, and this tokenizer has no chat template: give one text and '
+        raise ValueError('the prompt is to go through a chat template, and this tokenizer has none: give one text and '
                          'chat="auto" or "no", or the tokenizer of a chat model')
     goes_on = turns[-1]['role'] == 'assistant'
     try:

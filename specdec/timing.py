@@ -15,6 +15,7 @@ from torch import Tensor
 from .control import Never, as_controller, device_wait
 from .decoding import generate
 from .drafting import as_drafter
+from .texts import sizes
 from .written_out import as_cached
 
 # %% ../nbs/31_timing.ipynb #clock
@@ -66,6 +67,14 @@ def check_inputs(inputs, # prompts, ids [n] each
     inputs = list(inputs)
     if not inputs: raise ValueError('inputs: the list of prompts is empty; give at least one')
     return inputs
+
+def check_room(target, inputs:list, max_new_tokens:int)->int: # tokens of the longest text
+    "Raise a `ValueError` if a text would not fit into the context of the target"
+    longest = max(map(len, inputs))
+    room = sizes(target)[1] - longest
+    if max_new_tokens > room:
+        raise ValueError(f'max_new_tokens={max_new_tokens}: after the longest prompt the context has room for {room}')
+    return longest + max_new_tokens
 
 def check_lengths(gammas, # draft lengths or controllers
                  )->tuple:
