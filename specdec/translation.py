@@ -73,7 +73,8 @@ class TranslatedDraft:
         new, (own, theirs) = copy(self), self.pairs
         known = (own < self.inner.vocab_size) & (theirs < target.vocab_size)
         new.vocab_size = target.vocab_size
-        new.pairs = own[known].to(target.device), theirs[known].to(target.device)
+        own, theirs = new.pairs = own[known].to(target.device), theirs[known].to(target.device)
+        new.own_of = own.new_full((target.vocab_size,), -1).index_put((theirs,), own)   # -1: the draft has no such token
         new.rollback(0)
         return new
 
@@ -87,11 +88,6 @@ class TranslatedDraft:
         self.inner.rollback(n)
         self.read = own[:n]
         return own[n:]
-
-    def _row(self, new:list)->Tensor: # logits, [1, V_draft]
-        "The draft's logits after it has read `new`"
-        self.read = self.read + new
-        return self.inner.forward(torch.tensor(new, device=self.inner.device), last=1)
 
     def propose(self, ids:Tensor, # all tokens so far, [L]
                 gamma:int, # most tokens to draft
@@ -107,31 +103,39 @@ class TranslatedDraft:
 
     def _say(self, ids, new, steps, sampler, keep_going)->tuple: # x, [g] and q, [g, V]
         "In tokens that both have"
-        (own, theirs), x, q = self.pairs, [], []
+        (own, theirs), x, q, fed, new = self.pairs, [], [], [], torch.tensor(new, device=ids.device)
         for _ in range(steps):
-            row = self._row(new)
+            fed.append(new)
+            row = self.inner.forward(new, last=1)
             logits = row.new_full((1, self.vocab_size), -torch.inf)
             logits[:, theirs] = row[:, own]
             q.append(sampler.rows(logits, ids))
             x.append(t := sampler.draw(q[-1]))
             if sampler.processors: ids = torch.cat([ids, t])
             if keep_going and not keep_going(logits.float().softmax(-1)[0]): break
-            new = own[theirs == t][:1].tolist()
-            if not new: break                                     # processors may let through what is not shared
+            new = self.own_of[t]
+            if sampler.processors and new < 0: break              # they may let through what is not shared
+        self.read = self.read + torch.cat(fed).tolist()
         return torch.cat(x), torch.cat(q)
 
     def _write(self, ids, gamma, new, steps, sampler, keep_going)->tuple: # x, [g] and q, one-hot, [g, V]
         "In tokens of its own, which are then cut again"
-        said, sampler = [], replace(sampler, processors=None)     # those count the target's tokens
-        for _ in range(steps):
-            logits = self._row(new)
-            new = sampler.draw(sampler.rows(logits)).tolist()
-            if new[0] in self.draft_tokenizer.all_special_ids or new[0] >= len(self.draft_tokenizer): break
-            said += new
+        said, sampler = [torch.tensor(new, device=ids.device)], replace(sampler, processors=None)
+        for _ in range(steps):                                    # processors count the target's tokens: none here
+            logits = self.inner.forward(said[-1], last=1)
+            said.append(sampler.draw(sampler.rows(logits)))
             if keep_going and not keep_going(logits.float().softmax(-1)[0]): break
-        x = cut_again(ids.tolist(), _plain_text(said, self.draft_tokenizer), self.target_tokenizer)[:gamma]
+        text = torch.cat(said).tolist()
+        self.read, text = self.read + text[:-1], self._before_special(text[len(new):])
+        x = cut_again(ids.tolist(), _plain_text(text, self.draft_tokenizer), self.target_tokenizer)[:gamma]
         x = torch.tensor([t for t in x if t < self.vocab_size], dtype=torch.long, device=ids.device)
         return x, one_hot(x, self.vocab_size)
+
+    def _before_special(self, said:list)->list: # tokens of the draft
+        "What stands before the first token that stands for no text"
+        none = {*self.draft_tokenizer.all_special_ids}
+        end = (i for i, t in enumerate(said) if t in none or t >= len(self.draft_tokenizer))
+        return said[:next(end, None)]
 
     def rollback(self, length:int)->None: # tokens of the target to keep
         "What the draft has read is compared with the text before it drafts again; 0: forget all of it now"

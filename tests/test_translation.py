@@ -5,8 +5,10 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from specdec import autoregressive, generate, load_pair
+from specdec.distributions import Sampler
 from specdec.smollm2 import NEEDED
 from specdec.translation import TranslatedDraft, cut_again, shared_tokens
+from specdec.written_out import as_cached
 
 WAYS = 'shared', 'text'
 
@@ -142,3 +144,56 @@ def test_another_family(pair, how):
     out = generate(other.target, draft, 'import os\n\ndef read(path):\n', gamma=3, **options)
     assert torch.equal(out.tokens, autoregressive(other.target, 'import os\n\ndef read(path):\n', **options).tokens)
     assert out.stats.proposed > 0
+
+
+def test_the_host_waits_as_often_for_a_long_draft_as_for_a_short_one(pair, monkeypatch):
+    "Lists are made of tensors: of the text, and of what was said; none a drafted token"
+    ids, counts = torch.tensor(pair.tokenizer('def add(a, b):\n    return').input_ids), {}
+    for how in WAYS:
+        for gamma in 2, 6:
+            draft, calls = TranslatedDraft(pair.draft, pair.tokenizer, pair.tokenizer, how), []
+            draft = draft.for_target(as_cached(pair.target))
+            real = torch.Tensor.tolist
+            for name in 'tolist', 'item', '__int__', '__bool__':
+                one = getattr(torch.Tensor, name)
+                monkeypatch.setattr(torch.Tensor, name, lambda self, *a, one=one: calls.append(1) or one(self, *a))
+            x, _ = draft.propose(ids, gamma, Sampler())
+            monkeypatch.undo()
+            assert torch.Tensor.tolist is real and len(x) > gamma//2
+            counts[how, gamma] = len(calls)
+    assert counts['shared', 2] == counts['shared', 6] and counts['text', 2] == counts['text', 6], counts
+    assert max(counts.values()) <= 6, counts
+
+
+@pytest.mark.parametrize('top_k, top_p', [(0, 1.), (3, 1.), (0, .6)])
+def test_shared_says_what_its_q_promises(pair, top_k, top_p):
+    "Monte Carlo: each token comes as often as q says, also where top-k and top-p follow the cut"
+    draft = TranslatedDraft(byte_model(), byte_tokenizer(), pair.tokenizer, 'shared').for_target(as_cached(pair.target))
+    ids, N = torch.tensor(pair.tokenizer('def ').input_ids), 600
+    sampler = Sampler(.05, top_k, top_p, torch.Generator().manual_seed(1))
+    said, rows = zip(*(draft.propose(ids, 2, sampler) for _ in range(N)))
+    first, q = torch.stack([x[0] for x in said]), rows[0][0]
+    assert all(torch.allclose(r[0], q, atol=1e-6) for r in rows)                            # read at once, or token by token
+    assert q[draft.pairs[1]].sum() > .9999                                                  # nothing else is said
+    seen = torch.bincount(first, minlength=len(q)) / N
+    likely = q > 5/N
+    z = (seen - q)[likely] / (q*(1 - q)/N)[likely].sqrt().clamp(min=1e-9)
+    assert z.abs().max() < 4.5 and seen[q == 0].sum() == 0
+    second = [(r[1], int(x[1])) for x, r in zip(said, rows)]                                # each drawn from a row of its own
+    assert all(row[t] > 0 for row, t in second)
+    p_true = torch.tensor([float(row.max()) for row, _ in second])
+    hits = torch.tensor([float(int(row.argmax()) == t) for row, t in second])
+    assert abs(float((hits - p_true).sum() / (p_true*(1 - p_true)).sum().sqrt().clamp(min=1e-9))) < 4.5
+
+
+def test_both_ways_leave_the_sampled_distribution(pair):
+    "The whole loop, first two tokens after a prompt, by the mass of what the draft says too often"
+    ids, N = [5, 9, 11], 300
+    with torch.no_grad(): p = pair.target(torch.tensor([ids])).logits[0, -1].softmax(-1)
+    likely = p.topk(3).indices
+    want = float(p[likely].sum())
+    for how in WAYS:
+        draft = TranslatedDraft(byte_model(), byte_tokenizer(), pair.tokenizer, how)
+        out = [int(generate(pair.target, draft, ids, max_new_tokens=3, gamma=2, temperature=1., seed=s).tokens[0]) for s in range(N)]
+        got = float(torch.isin(torch.tensor(out), likely).float().mean())
+        assert abs(got - want) < 4 * (want*(1 - want)/N)**.5, how
