@@ -83,7 +83,7 @@ def test_a_conversation_goes_through_the_template_and_a_text_does_not(file, tmp_
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')
             return run_bench({**config, **kw}, pair, force)
-    with pytest.raises(BadInput, match='prompt 1 of 3: .*no chat template'): rows()
+    with pytest.raises(BadInput, match='prompt 1 of 3: .*chat template, and this tokenizer has none'): rows()
     assert [r['chat'] for r in rows(chat='no')] == [False]*3
     pair.tokenizer.chat_template = "{% for m in messages %}<{{ m['role'][0] }}>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"
     assert [r['chat'] for r in rows()] == [True, True, False] and [r['chat'] for r in rows(chat='yes')] == [True]*3
