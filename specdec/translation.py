@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import replace
 import torch
 from torch import Tensor
-from .distributions import Sampler, one_hot
+from .distributions import Sampler, is_sick, one_hot
 from .models import CachedLM
 from .written_out import as_cached
 
@@ -74,7 +74,7 @@ class TranslatedDraft:
         known = (own < self.inner.vocab_size) & (theirs < target.vocab_size)
         new.vocab_size = target.vocab_size
         own, theirs = new.pairs = own[known].to(target.device), theirs[known].to(target.device)
-        new.own_of = own.new_full((target.vocab_size,), -1).index_put((theirs,), own)   # -1: the draft has no such token
+        new.own_of = own.new_zeros(target.vocab_size).index_put((theirs,), own)      # of what is not shared: any token
         new.rollback(0)
         return new
 
@@ -113,19 +113,21 @@ class TranslatedDraft:
             x.append(t := sampler.draw(q[-1]))
             if sampler.processors: ids = torch.cat([ids, t])
             if keep_going and not keep_going(logits.float().softmax(-1)[0]): break
-            new = self.own_of[t]
-            if sampler.processors and new < 0: break              # they may let through what is not shared
+            new = self.own_of[t]                                  # processors may let through what is not shared
         self.read = self.read + torch.cat(fed).tolist()
         return torch.cat(x), torch.cat(q)
 
     def _write(self, ids, gamma, new, steps, sampler, keep_going)->tuple: # x, [g] and q, one-hot, [g, V]
         "In tokens of its own, which are then cut again"
         said, sampler = [torch.tensor(new, device=ids.device)], replace(sampler, processors=None)
+        rows = []
         for _ in range(steps):                                    # processors count the target's tokens: none here
             logits = self.inner.forward(said[-1], last=1)
-            said.append(sampler.draw(sampler.rows(logits)))
+            rows.append(sampler.rows(logits))
+            said.append(sampler.draw(rows[-1]))
             if keep_going and not keep_going(logits.float().softmax(-1)[0]): break
-        text = torch.cat(said).tolist()
+        *text, sick = torch.cat([*said, is_sick(torch.cat(rows)).any()[None]]).tolist()
+        if sick: raise ValueError('its logits hold NaN or an overflow')      # one-hot rows would not show it
         self.read, text = self.read + text[:-1], self._before_special(text[len(new):])
         x = cut_again(ids.tolist(), _plain_text(text, self.draft_tokenizer), self.target_tokenizer)[:gamma]
         x = torch.tensor([t for t in x if t < self.vocab_size], dtype=torch.long, device=ids.device)

@@ -20,7 +20,8 @@ from nbclient.exceptions import CellExecutionError
 ROOT = Path(__file__).resolve().parents[1]
 PAGES, RESULTS = ROOT/'nbs/experiments', ROOT/'results'
 # what a row is about
-POINT = 'pair target draft drafter domain dtype weights bits method group temperature gamma rule run runs width'.split()
+POINT = ('pair target draft drafter domain dtype weights bits method prompt group temperature top_k top_p order '
+         'gamma rule run runs width').split()
 # what a clock said
 CLOCK = re.compile(r'second|_us$|baseline|speculative|hf_|speedup|predicted|^[cv]$')
 ERRORS = dict(alpha_hat='alpha_se', counted='counted_se', computed='computed_se')
