@@ -11,7 +11,7 @@ from collections import defaultdict
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 import torch
 from torch import Tensor
 from tqdm import tqdm
@@ -20,9 +20,10 @@ from .control import Never
 from .decoding import autoregressive, generate, lossless_report
 from .drafting import as_drafter
 from .files import BadInput, Prompt, check_output, quiet_prompts, read_prompts
-from .machine import cpu_seconds, disturbances, environment, identity, uneven
+from .machine import cpu_seconds, disturbances, identity, uneven
 from .written_out import as_cached
 from .pairs import open_pair
+from .roofline import measured_environment, weight_rates
 from .rounds import acceptance, all_lossless, ratio
 from .settings import BenchConfig, as_config, make_controller
 from .tables import plain_json
@@ -66,6 +67,11 @@ def decoded(config:BenchConfig, pair, ids:Tensor, n:int, temperature:float, seed
     gamma = Never() if draft is None else controller_of(config)
     return generate(pair.target, draft, ids, n, gamma, temperature, seed=seed, **settings).tokens
 
+def rates_in(target, passes:list, # seconds of each; the first reads the prompt
+            )->dict: # weight_gb_s, share; empty where they are not known
+    "What the target's passes read a second, of what memory gives"
+    return weight_rates(target, dict(this=fmean(passes[1:]))).get('this', {}) if passes[1:] else {}
+
 def fields_of(out, # a `Generation`
               split:dict, # its seconds, by part and round
              )->dict:
@@ -91,7 +97,7 @@ def measured(config:BenchConfig, pair, ids:Tensor, # prompt, [n]
     else:
         gamma = controller_of(config, clock)
         out, seconds, split = timed(pair.target, draft, ids, n, gamma, clock, temperature=T, seed=seed, **settings)
-        tokens, more = out.tokens, fields_of(out, split)
+        tokens, more = out.tokens, {**fields_of(out, split), **rates_in(pair.target, split['verify'])}
     return dict(tokens=tokens.tolist(), text=pair.tokenizer.decode(tokens), new_tokens=len(tokens), seconds=seconds,
                 tokens_per_second=len(tokens)/seconds, **more)
 
@@ -211,8 +217,7 @@ class Run:
 
     def head(self)->dict:
         "The first line"
-        where = environment(self.pair.target.device, self.pair.target.dtype)
-        return dict(config=self.config.model_dump(), environment=where, identity=identity(self.pair),
+        return dict(config=self.config.model_dump(), environment=measured_environment(self.pair.target), identity=identity(self.pair),
                     generations=len(self.work))
 
     def one(self, run:int, i:int)->dict:

@@ -202,6 +202,7 @@ def run_config(out, # from `terminal`: for results
     save(json, dict(config=settings.model_dump(), rows=rows))
 
 # %% ../nbs/45_cli.ipynb #plan
+Verbose = Annotated[bool, typer.Option('--verbose', '-v', help='Show the kernel of each product too.')]
 PLAN = ('Examples:   specdec plan   |   specdec plan --backend dialled --target gpt2-medium --alpha 0.6   |   '
         'specdec plan --target gpt2-large --draft distilgpt2 --device auto')
 
@@ -210,7 +211,7 @@ def plan(target:Target=None, draft:Draft=None, backend:Backend=None, device:Devi
          prompt:Prompt=None, data:Data=None, max_new_tokens:NewTokens=64,
          gamma_max:Annotated[int, typer.Option(min=1, help='Longest draft to consider.')]=8,
          temperature:Temperature=0., runs:Runs=5, seed:Seed=0, rule:Rule='token', alpha:Alpha=None, chat:Chat='auto',
-         eos:Eos=None, json:Json=None):
+         eos:Eos=None, verbose:Verbose=False, json:Json=None):
     "Does speculation pay for this pair on this machine, and with which draft length?"
     out, err = terminal(), terminal(stderr=True)
     with checking():
@@ -231,7 +232,7 @@ def plan(target:Target=None, draft:Draft=None, backend:Backend=None, device:Devi
     what = f'{some(len(texts), "prompt")} x {max_new_tokens} new tokens, temperature {temperature:g}, rule {rule}'
     templated, line = reading(pair, given_texts, chat, p.eos_token_ids)
     if line: what += f'; {line}'
-    show_plan(out, p, engines, planning.ENGINES, what)
+    show_plan(out, p, engines, planning.ENGINES, what, verbose)
     save(json, p.as_dict() | dict(chat=chat, templated=templated, engines=engines, engine_versions=planning.ENGINES))
 
 # %% ../nbs/45_cli.ipynb #sweep

@@ -107,6 +107,7 @@ class Product:
                 ):
         names, rows = kernels_for(W), [(1, 5)]*2 if one else [(1,), (5,)]
         kernels = _as_kernels(kernels, W, names)
+        self.shape = '{} x {}'.format(*W.shape)
         self.names = [k or _fastest(*W.shape, W.dtype, S, r, names, cold) for k, r in zip(kernels, rows)]
         made = {k: KERNELS[k](W, b, S) for k in dict.fromkeys(self.names)}
         self.one, self.several = (made[k] for k in self.names)

@@ -126,6 +126,11 @@ class Weights:
         same_threads = self.lean or self.device.type != 'cpu' or self.threads == torch.get_num_threads()
         return same_threads and watch.read == self.read and (not bits or watch.sums() == self.sums)
 
+    def chosen(self)->dict: # 'i x o' -> kernel for one row, kernel for several
+        "Which kernel multiplies by the weights of each shape"
+        products = [o for layer in self.layers for o in layer if isinstance(o, Product)]
+        return {o.shape: o.names for o in (*products, self.head)}
+
     def renewed(self)->'Weights':
         "These weights, or those that the model has now; a `ValueError` if it is not standard any more"
         model = self.model()

@@ -13,9 +13,10 @@ from pathlib import Path
 import torch
 from torch import nn
 from transformers import PreTrainedModel
-from .layout import free_memory
+from .layout import free_memory, weights_of
 from .machine import environment
 from .timing import Clock
+from .written_out import is_written_out
 
 # %% ../nbs/33_roofline.ipynb #bandwidth
 LEAST = 2**28 # bytes that are read, where memory has room for them
@@ -83,7 +84,11 @@ def with_rates(methods:dict, # name -> what is known of it
     "The rates beside what is known"
     return {k: {**o, **rates.get(k, {})} for k, o in methods.items()}
 
+def chosen_kernels(model)->dict: # 'i x o' -> kernel for one row, kernel for several
+    "Those of a model that is written out, in whose weights nothing has changed; else none"
+    return weights_of(model).chosen() if is_written_out(model) else {}
+
 def measured_environment(model)->dict:
-    "`environment`, and what its memory gives"
+    "`environment`, what its memory gives, and the kernels of the model"
     where = environment(model.device, getattr(model, 'dtype', None))
-    return dict(where, read_gb_s=read_gb_s(model.device))
+    return dict(where, read_gb_s=read_gb_s(model.device), kernels=chosen_kernels(model))

@@ -160,6 +160,12 @@ def limit_lines(where:dict, # environment
     limit = f"of the {where['read_gb_s']:.1f} that memory gives"
     return [f"weights read in the target's passes: {', '.join(shares)} {limit}"]
 
+def kernel_lines(where:dict)->list: # environment -> lines
+    "The kernel of each product: for one row, for several"
+    found = where.get('kernels') or {}
+    if not found: return ['kernels: those of transformers']
+    return ['kernels, for one row and for several:', *(f'  {k:>14}  {one}, {more}' for k, (one, more) in found.items())]
+
 def facts(got:dict)->list: # from `compare` -> lines
     "What the speedup is made of, and the verdict"
     low, high = got['alpha_interval']
@@ -215,6 +221,7 @@ def show_plan(out, # from `terminal`
               engines:dict, # from `engine_settings`
               versions:dict, # engine -> whose settings they are
               what:str, # was measured
+              verbose:bool=False, # the kernels too?
              )->None:
     "A plan as a table, with its factors and its verdict"
     write(out, f'{p.pair}, {what}', 'bold')
@@ -223,7 +230,8 @@ def show_plan(out, # from `terminal`
     factors = ' x '.join(f'{name} {f:.3f}' for name, f in p.factors.items())
     write(out, f'measured / predicted {p.measured/p.predicted[p.tried]:.3f} = {factors}')
     said = cautions(dict(rule=p.rule, lossless=p.stats.lossless, disturbed=p.disturbed))
-    for line in limit_lines(p.environment, p.rates) + said: write(out, line)
+    more = kernel_lines(p.environment) if verbose else []
+    for line in limit_lines(p.environment, p.rates) + more + said: write(out, line)
     write(out, p.verdict, 'bold')
     show_elsewhere(out, p.gamma, engines, versions)
 

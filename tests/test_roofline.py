@@ -1,11 +1,13 @@
 "The bandwidth of memory and the share of it that the target's passes use, as reports hold and print them."
 import pytest, torch
 from specdec import roofline
+from specdec.bench import read_results, run_bench
 from specdec.comparing import compare
 from specdec.decoding import generate
 from specdec.layout import lean
 from specdec.planning import plan
-from specdec.terminal import limit_lines
+from specdec.models import HFModel
+from specdec.terminal import kernel_lines, limit_lines
 from specdec.zoo import random_gpt2, toy_pair
 
 @pytest.fixture(autouse=True)
@@ -48,3 +50,24 @@ def test_a_product_takes_no_more_than_the_memory_that_is_free(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(roofline, 'free_memory', lambda: 2**24)
     assert roofline.bytes_to_read('cpu') == 2**22
+
+def test_the_kernels_stand_beside_the_numbers(monkeypatch):
+    "Which kernel multiplied by the weights of each shape; none where transformers multiplied"
+    monkeypatch.setenv('SPECDEC_KERNELS', 'linear')
+    model = random_gpt2(5, n_layer=2, vocab_size=97, n_positions=32, n_embd=16, n_head=2)
+    shapes = {'16 x 48', '16 x 16', '16 x 64', '64 x 16', '16 x 97'}
+    assert roofline.chosen_kernels(model) == {k: ['linear', 'linear'] for k in shapes}
+    assert kernel_lines(dict(kernels=roofline.chosen_kernels(model)))[1:] == [f'  {k:>14}  linear, linear' for k in
+                                                                             roofline.chosen_kernels(model)]
+    model.transformer.h[0].register_forward_hook(lambda *_: None)
+    assert roofline.chosen_kernels(model) == {} and roofline.chosen_kernels(HFModel(model)) == {}
+    assert kernel_lines({}) == ['kernels: those of transformers']
+
+def test_a_configuration_holds_them_too(tmp_path):
+    "The limit and the kernels in the first line, the share in each line of ours"
+    settings = dict(method='speculative', target_model='toy', draft_model='toy', gamma=2, sampling='greedy',
+                    prompt='def ', max_new_tokens=12, warmup_steps=0, dtype='float32', output=str(tmp_path/'o.jsonl'))
+    run_bench(settings)
+    head, rows = read_results(tmp_path/'o.jsonl')
+    limit = head['environment']['read_gb_s']
+    assert limit > 0 and head['environment']['kernels'] and rows[0]['share'] == pytest.approx(rows[0]['weight_gb_s']/limit)
