@@ -205,6 +205,7 @@ class Run:
         self.config, self.pair, self.clock = config, pair, Clock(pair.target.device)
         self.prompts, self.inputs, self.context = inputs_of(config, pair)
         template = bool(getattr(pair.tokenizer, 'chat_template', None))
+        self.ends = sorted(end_tokens(config.eos, pair.target))
         self.chat = [turns_to_ask(p.asked(config.chat, template), config.chat) is not None for p in self.prompts]
         longest = max(len(ids) + min(config.max_new_tokens, self.room(i)) for i, ids in enumerate(self.inputs))
         check_method(config, pair, longest)
@@ -217,8 +218,9 @@ class Run:
 
     def head(self)->dict:
         "The first line"
-        return dict(config=self.config.model_dump(), environment=measured_environment(self.pair.target), identity=identity(self.pair),
-                    generations=len(self.work))
+        where = measured_environment(self.pair.target)
+        return dict(config=self.config.model_dump(), environment=where, identity=identity(self.pair),
+                    generations=len(self.work), eos_token_ids=self.ends, templated=sum(self.chat))
 
     def one(self, run:int, i:int)->dict:
         "A generation"

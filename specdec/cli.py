@@ -16,7 +16,8 @@ from .demo import run_demo
 from .requests import (Alpha, Backend, Chat, Data, Device, Draft, Dtype, Eos, Json, NewTokens, Prompt, Rule,
                               Runs, Seed, Target, Temperature, Usage, as_backend, as_ends, as_grid, check_chat,
                               check_cluster, check_files, check_settings, check_sweep, checking, folders,
-                              given, inputs, only_texts, open_models, path_opt, read_texts, reading, text_opt, values)
+                              given, inputs, only_texts, open_models, path_opt, read_texts, reading, reading_line,
+                              text_opt, values)
 from .terminal import (acceptance_lines, any_encoding, cautions, number, one_line, progress, show_plan,
                               show_rates, show_table, some, sweep_table, table, terminal, write)
 
@@ -166,7 +167,9 @@ def bench(context:typer.Context,
     save(json, {**got, 'chat': chat, 'templated': templated})
 
 # %% ../nbs/45_cli.ipynb #run-config
-def config_table(rows:list): # of `run_bench` -> a table
+def config_table(rows:list, # of `run_bench`
+                 greedy:bool=True, # else the verdict is about greedy texts beside those of the rows
+                ): # a table
     "What a configuration gave, by category where the prompts have some"
     from specdec.bench import by_category
     digits = dict(tokens_per_second=1, alpha_hat=3, kept_frac=3, tau=2)
@@ -174,7 +177,8 @@ def config_table(rows:list): # of `run_bench` -> a table
         return name, s['prompts'], *(number(s.get(k), d) for k, d in digits.items()), s.get('verdict') or ''
     # those without are in the last
     found = [line(name, s) for name, s in by_category(rows).items() if name is not None]
-    return table(('category', 'prompts', 'tok/s', 'alpha_hat', 'kept_frac', 'tau', 'greedy text'), found)
+    judged = 'greedy text' if greedy else 'greedy check'
+    return table(('category', 'prompts', 'tok/s', 'alpha_hat', 'kept_frac', 'tau', judged), found)
 
 def run_config(out, # from `terminal`: for results
                err, # from `terminal`: for progress
@@ -184,7 +188,7 @@ def run_config(out, # from `terminal`: for results
               )->None:
     "Run a configuration file and show what it gave"
     with checking():
-        from specdec.bench import by_category, load_models, run_bench
+        from specdec.bench import by_category, load_models, read_results, run_bench
         from specdec.files import check_output, quiet_prompts
         from specdec.settings import load_config
         settings = load_config(config)
@@ -196,10 +200,13 @@ def run_config(out, # from `terminal`: for results
         if settings.data: quiet_prompts(settings.data)
         pair = load_models(settings)
     with progress(err) as told: rows = run_bench(settings, pair, force=force, progress=told)
-    show_table(out, config_table(rows))
-    for line in cautions({'rule': settings.sampling, **by_category(rows)['all']}): write(out, line)
+    found = {k: read_results(output)[0][k] for k in ('eos_token_ids', 'templated')}
+    show_table(out, config_table(rows, settings.greedy))
+    line = reading_line(pair, found['templated'], len({r['prompt'] for r in rows}), found['eos_token_ids'])
+    cautious = cautions({'rule': settings.sampling, **by_category(rows)['all']})
+    for line in filter(None, [line, *cautious]): write(out, line)
     write(out, f'{some(len(rows), "generation")} written to {output}')
-    save(json, dict(config=settings.model_dump(), rows=rows))
+    save(json, dict(config=settings.model_dump(), **found, rows=rows))
 
 # %% ../nbs/45_cli.ipynb #plan
 Verbose = Annotated[bool, typer.Option('--verbose', '-v', help='Show the kernel of each product too.')]

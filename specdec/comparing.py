@@ -63,7 +63,8 @@ def hf_generate(model, # a transformers model
                 eos_token_id=None, # id or ids that end the text; None: nothing does
                )->Tensor: # new ids
     "Decode with transformers' own loop, under these settings and no others"
-    sampling = dict(do_sample=True, temperature=float(temperature), top_k=0) if temperature else dict(do_sample=False)
+    cold = max(float(temperature), 1e-15)       # an assistant divides twice; below, scores overflow, and say no more
+    sampling = dict(do_sample=True, temperature=cold, top_k=0) if temperature else dict(do_sample=False)
     config = GenerationConfig(max_new_tokens=max_new_tokens, eos_token_id=[*end_tokens(eos_token_id)] or None,
                               pad_token_id=0, use_cache=True, **sampling)
     length = dict(num_assistant_tokens=gamma, assistant_confidence_threshold=0.) if gamma else {}
@@ -212,8 +213,7 @@ def predicted(costs:Costs, # as measured
              )->float:
     "The speedup that costs and acceptance by position call for"
     if not isinstance(gamma, int) or not isfinite(costs.c[gamma]): return nan
-    # a place that was never tested was never reached
-    alpha = *stats.alpha_by_position, *[0.]*gamma
+    alpha = *stats.alpha_by_position, *[0.]*gamma      # a place that was never tested was never reached
     return costs.predict(alpha[:gamma], gamma, new_tokens)
 
 SPEEDUPS = dict(speedup='baseline', speedup_vs_hf_assisted='hf_assisted', speedup_vs_hf_baseline='hf_baseline')

@@ -115,9 +115,13 @@ def reading(pair, texts, chat, # as for `asked`
     "What became of the texts before a model saw them, and what ends those that it writes"
     from specdec.texts import turns_to_ask
     templated = sum(turns_to_ask(t, chat) is not None for t in asked(pair, texts, chat))
-    said = [f'{templated} of {len(texts)} prompts through the chat template'] if templated else []
+    return templated, reading_line(pair, templated, len(texts or ()), ends)
+
+def reading_line(pair, templated:int, texts:int, ends:list)->str: # `texts`: how many; all else as for `reading`
+    "What became of the texts and what ends those that are written, where there is something to say"
+    said = [f'{templated} of {texts} prompts through the chat template'] if templated else []
     if ends: said.append('texts end at ' + ' or '.join(f'{pair.tokenizer.decode([i])!r} ({i})' for i in ends))
-    return templated, '; '.join(said)
+    return '; '.join(said)
 
 def inputs(pair, # models and tokenizer
            texts:list, # texts or `Prompt`s, or None
@@ -202,10 +206,11 @@ def as_ends(eos:str, # --eos, or None
            ): # for `eos_token_id`
     "What ends a text; where nothing is said, a model from outside ends where it declares, and all others never"
     if eos is None: return 'model' if backend == 'hf' else None
-    if eos in ('model', 'none'): return eos if eos == 'model' else None
-    if all(o.strip().isdecimal() for o in eos.split(',')): return [*map(int, eos.split(','))]
-    raise ValueError(f'--eos {eos}: give model (the end tokens that it declares), none (texts of full length), '
-                     'or token ids with commas between them')
+    from specdec.texts import named_ends
+    try:
+        return named_ends(eos)
+    except ValueError as e:
+        raise ValueError(f'--eos {eos}: {e}') from None
 
 def values(text:str, # comma-separated
            kind, # makes a value of a text

@@ -16,6 +16,7 @@ from pydantic import (BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 from .control import Controller
 from .files import BadInput, NoFile, same_file
 from .learning import STRATEGIES
+from .texts import named_ends
 
 # %% ../nbs/38_settings.ipynb #settings
 class Settings(BaseModel):
@@ -115,7 +116,7 @@ class BenchConfig(Settings):
     temperature:Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.
     sampling:Literal['speculative', 'greedy', 'ada', 'block']|None = None
     adaptive:Adaptive|None = None
-    eos:Literal['model']|Number|list[Number]|None = None
+    eos:Annotated[Literal['model']|int|list[int]|None, BeforeValidator(named_ends)] = None
     chat:Literal['auto', 'yes', 'no'] = 'auto'
 
     @model_validator(mode='before')
@@ -219,15 +220,35 @@ def read_yaml(path:Path)->dict:
     return found
 
 # %% ../nbs/38_settings.ipynb #load-config
+def _is_there(path)->bool:
+    "Is it a file or a folder? What cannot be a name is neither"
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):
+        return False
+
+def _beside(path:Path, # of the configuration
+            data, # its field
+           ):
+    "A relative path of prompts: beside the configuration or, if nothing is there, where the command runs"
+    near = path.parent/data if isinstance(data, str) and data.strip() else None
+    if near is None or not _is_there(near) or same_file(near, data): return data
+    if not _is_there(data): return str(near)
+    raise BadInput(f'{path}: data={data!r}: it is beside the configuration and another is where the command runs; '
+                   'give the whole path')
+
 def load_config(path, # of a YAML file
                 **instead # fields that replace those of the file
                )->BenchConfig:
     "Read a benchmark's settings; a `BadInput` says on one line all that is wrong"
     path = Path(path)
-    config = as_config({**read_yaml(path), **instead}, f'{path}: ')
+    found = read_yaml(path)
+    if 'data' in found: found['data'] = _beside(path, found['data'])
+    config = as_config({**found, **instead}, f'{path}: ')
     told = f'{path}: output={config.output!r}: the settings are read from there; choose another name'
     if same_file(config.output, path): raise BadInput(told)
     return config
+
 
 # %% ../nbs/38_settings.ipynb #load-config-b
 def as_config(settings, # a dict, or a `BenchConfig`

@@ -94,6 +94,7 @@ class Table:
         check_grid(grid, self.path.suffix)
         cut_torn_line(self.path)
         self._rows = {self._place(text): row for text, row in zip(there, read_rows(self.path))}
+        self.size = self._size_now()
 
     def _place(self, text:dict)->tuple: return tuple(text[k] for k in self.keys)
 
@@ -102,9 +103,17 @@ class Table:
         row = self._rows.get(self._place(as_written(point, self.path.suffix)))
         return None if row is None else {**row, **point}
 
+    def _size_now(self)->int:
+        "Bytes that the file has"
+        return self.path.stat().st_size if self.path.exists() else 0
+
     def add(self, row:dict)->None:
-        "Write a row, a point with what was measured at it"
+        "Write a row, a point with what was measured at it; a `ValueError` if somebody else has written in between"
+        if self._size_now() != self.size:
+            raise ValueError(f'{self.path}: it was changed by somebody else in the meantime, and nothing more is written: '
+                             'give each run a table of its own, or wait until the other one is done')
         add_row(self.path, row)
+        self.size = self._size_now()
         self._rows[self._place(as_written(row, self.path.suffix))] = row
 
 def fill(path, # a .csv or .jsonl file, which grows by a row a point
