@@ -1,10 +1,11 @@
 "Drafts with another tokenizer, over odd texts and seven kinds of tokenizers: the text is the target's own, and q is a distribution that x can come from"
-import json, random
+import importlib.util, json, random
 import pytest, torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
-from specdec import autoregressive, generate
+from specdec import autoregressive, generate, load_pair
 from specdec.decoding import DraftFailed
+from specdec.smollm2 import NEEDED
 from specdec.translation import TranslatedDraft, cut_again, shared_tokens
 from specdec.zoo import byte_tokenizer, random_gpt2
 
@@ -112,3 +113,23 @@ def test_a_sick_draft_is_named(how, temperature):
     with pytest.raises((ValueError, DraftFailed), match='logits|NaN') as e:
         generate(big, drafter, TOKENIZERS['merges']('def add').input_ids, 8, temperature=temperature, seed=0)
     assert 'draft' in str(e.value)
+
+TALKS = [[dict(role='user', content='Name three planets. 🪐')],
+         [dict(role='system', content='Answer in one word.'), dict(role='user', content=' 2 + 2?'), dict(role='assistant', content='Four'), dict(role='user', content='é\n\n<|im_end|>')],
+         [dict(role='user', content='Write def add'), dict(role='assistant', content='def add(a,')]]
+
+@pytest.mark.slow
+def test_conversations_on_a_real_model():
+    "Any draft, also in other tokens: the text of transformers' own greedy generate with the template, to the model's own end"
+    missing = [n for n in NEEDED if not importlib.util.find_spec(n)]
+    if missing: pytest.skip(f'{missing[0]} is not installed')
+    small, big = load_pair(device='cpu'), load_pair('smollm2', device='cpu', dtype='float32')
+    drafts = [TranslatedDraft(small.draft, small.tokenizer, big.tokenizer, how) for how in ('shared', 'text')]
+    for talk in TALKS:
+        goes_on = talk[-1]['role'] == 'assistant'
+        asked = big.tokenizer.apply_chat_template(talk, add_generation_prompt=not goes_on, continue_final_message=goes_on, return_tensors='pt', return_dict=True)
+        want = big.target.generate(**asked, do_sample=False, max_new_tokens=24)[0, asked['input_ids'].shape[1]:]
+        for draft in (None, *drafts):
+            out = generate(big.target, draft, talk, 24, 3, tokenizer=big.tokenizer, eos_token_id='model')
+            assert torch.equal(out.tokens, want), talk
+            assert draft is None or out.stats.proposed
