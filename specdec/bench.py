@@ -27,7 +27,7 @@ from .roofline import measured_environment, weight_rates
 from .rounds import acceptance, all_lossless, ratio
 from .settings import BenchConfig, as_config, make_controller
 from .tables import plain_json
-from .texts import encode_all, end_tokens, sizes, turns_to_ask
+from .texts import check_ends, encode_all, end_tokens, sizes, turns_to_ask
 from .timing import Clock, stepping, timed
 from .zoo import Pair, load_target
 
@@ -43,11 +43,13 @@ def inputs_of(config:BenchConfig, pair)->tuple: # `Prompt`s; their ids, [n] each
     prompts = [Prompt(config.prompt)] if config.prompt else read_prompts(config.data)
     template = bool(getattr(pair.tokenizer, 'chat_template', None))
     texts = [p.asked(config.chat, template) for p in prompts]
+    V, context = sizes(pair.target)
     try:
         inputs = encode_all(texts, pair.target, pair.tokenizer, chat=config.chat)
+        check_ends(config.eos, V)
     except ValueError as e:
         raise BadInput(str(e)) from None
-    return prompts, inputs, sizes(pair.target)[1]
+    return prompts, inputs, context
 
 # %% ../nbs/39_bench.ipynb #methods
 def controller_of(config:BenchConfig, clock=None): # or the draft length

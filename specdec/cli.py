@@ -97,7 +97,7 @@ def demo(prompt:Prompt=None,
         ends = as_ends(eos, as_backend(None, target, draft, None))
         pair = open_models(None, target, draft, None, seed, device, dtype)
         asked = read_texts(prompt, None)
-        texts = inputs(pair, asked, tokens, gamma, chat=chat)
+        texts = inputs(pair, asked, tokens, gamma, chat=chat, ends=ends)
     got = run_demo(terminal(), terminal(stderr=True), pair, texts, gamma, tokens, temperature, runs, seed, ends)
     templated, line = reading(pair, asked, chat, got['eos_token_ids'])
     if line: write(terminal(), line)
@@ -155,7 +155,7 @@ def bench(context:typer.Context,
         ends = as_ends(eos, as_backend(backend, target, draft, alpha))
         texts = read_texts(prompt, data)
         pair = open_models(backend, target, draft, alpha, seed, device, dtype)
-        given_texts, texts = texts, inputs(pair, texts, max_new_tokens, gamma, chat=chat)
+        given_texts, texts = texts, inputs(pair, texts, max_new_tokens, gamma, chat=chat, ends=ends)
     with progress(err) as told:
         got = compare(pair, texts, gamma, max_new_tokens, temperature, runs, seed, rule=rule, progress=told,
                       eos_token_id=ends)
@@ -230,7 +230,7 @@ def plan(target:Target=None, draft:Draft=None, backend:Backend=None, device:Devi
         ends = as_ends(eos, backend)
         texts = read_texts(prompt, data)
         pair = open_models(backend, target, draft, alpha, seed, device, dtype)
-        given_texts, texts = texts, inputs(pair, texts, max_new_tokens, gamma_max, n=1, chat=chat)
+        given_texts, texts = texts, inputs(pair, texts, max_new_tokens, gamma_max, n=1, chat=chat, ends=ends)
     with progress(err) as told:
         p = planning.plan(pair, texts, range(1, gamma_max + 1), max_new_tokens, temperature, runs, seed, rule,
                           progress=told, eos_token_id=ends)

@@ -129,15 +129,18 @@ def inputs(pair, # models and tokenizer
            gamma:int, # longest draft; None: not known yet
            n:int=3, # held-out prompts of each domain, when no text is named
            chat:str='auto', # as for `encode`
+           ends=None, # for `eos_token_id`
           )->list: # ids, [m] each
     "The texts as ids that leave room for `tokens`"
     import torch
-    from specdec.texts import encode_all, sizes
+    from specdec.texts import check_ends, encode_all, sizes
     from specdec.zoo import held_out_prompts
     dialled = hasattr(pair.target, 'script')                                     # a pair that knows no language
     if texts is None: texts = [torch.arange(64)] if dialled else [t for v in held_out_prompts(n).values() for t in v]
     found = encode_all(asked(pair, texts, chat), pair.target, pair.tokenizer, chat=chat)
-    room = sizes(pair.target)[1] - max(map(len, found))
+    V, context = sizes(pair.target)
+    check_ends(ends, V)
+    room = context - max(map(len, found))
     if tokens > room: raise ValueError(f'{tokens} new tokens: after these prompts the context has room for {room}')
     if gamma and gamma >= room:
         raise ValueError(f'--gamma {gamma}: after these prompts the context has room for drafts of {room - 1}')

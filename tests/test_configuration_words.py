@@ -79,3 +79,10 @@ def test_two_runs_into_one_table(tmp_path, suffix):
     assert '\n' not in str(e.value)
     rows = fill(path, grid, lambda n: pytest.fail('all are there'))
     assert [r['n'] for r in rows] == [0, 1, 2] and len(Table(path, grid)._rows) == 3 and path.read_text().count('\n') == 3 + (suffix == 'csv')
+
+def test_an_end_that_the_model_cannot_say(capsys, tmp_path):
+    "Refused before anything is measured, on the command line and in a file"
+    for args in (('bench', '--eos', '5,4096', '--prompt', 'x'), ('plan', '--eos', 4096, '--prompt', 'x'), ('demo', '--eos', 4096),
+                 ('bench', '--config', write(tmp_path, f'prompt: x\neos: 4096\noutput: {tmp_path}/out.jsonl\n'))):
+        code, out, err = inside(capsys, *args)
+        assert code == 2 and 'a text cannot end at 4096: this model knows the tokens 0..4095' in err and not out, args
