@@ -5,6 +5,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PreTrainedTokenizerFast
 from specdec import autoregressive, generate, load_pair
 from specdec.decoding import DraftFailed
+from specdec.distributions import probs
 from specdec.smollm2 import NEEDED
 from specdec.translation import TranslatedDraft, cut_again, shared_tokens
 from specdec.zoo import byte_tokenizer, random_gpt2
@@ -133,3 +134,47 @@ def test_conversations_on_a_real_model():
             out = generate(big.target, draft, talk, 24, 3, tokenizer=big.tokenizer, eos_token_id='model')
             assert torch.equal(out.tokens, want), talk
             assert draft is None or out.stats.proposed
+
+def say(*names):
+    "A tokenizer that knows these words, and one for all others"
+    t = Tokenizer(models.WordLevel({w: i for i, w in enumerate(('?', *names))}, unk_token='?'))
+    t.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=t, unk_token='?')
+
+class Flat(TranslatedDraft):
+    "Wrong: says that each of its tokens was as likely as any other"
+    def propose(self, ids, gamma, sampler, keep_going=None):
+        x, q = super().propose(ids, gamma, sampler, keep_going)
+        return x, torch.full_like(q, 1 / self.vocab_size)
+
+def law_of_two(model, ids, warp):
+    "Exact distribution of the next two tokens of a model, [V, V]"
+    with torch.no_grad():
+        first = probs(model(torch.tensor([ids])).logits[0, -1:], **warp)[0]
+        rows = model(torch.tensor([ids + [t] for t in range(len(first))])).logits[:, -1]
+    return first[:, None] * probs(rows, **warp)
+
+def distance(draft, want, target, ids, warp, N=400):
+    "How far counted pairs of tokens are from a distribution, in standard deviations of chi-square; and the drafted tokens that were kept"
+    runs = [generate(target, draft, ids, 3, 2, seed=s, **warp) for s in range(N)]
+    seen = torch.zeros_like(want).index_put((torch.stack([o.tokens[0] for o in runs]), torch.stack([o.tokens[1] for o in runs])), torch.tensor(1.), accumulate=True)
+    assert not seen[want == 0].any()
+    cells = want > 3/N
+    left, rest = N - seen[cells].sum(), 1 - want[cells].sum()
+    chi = ((seen - N*want)[cells]**2 / (N*want[cells])).sum() + ((left - N*rest)**2 / (N*rest) if rest > 3/N else 0.)
+    free = int(cells.sum()) - (rest <= 3/N).int()
+    return float((chi - free) / (2*free)**.5), sum(o.stats.kept for o in runs)
+
+@pytest.mark.parametrize('how', ['shared', 'text'])
+@pytest.mark.parametrize('warp', [{}, dict(top_k=3)], ids=['all', 'top-k'])
+def test_two_tokens_have_the_targets_distribution(how, warp):
+    "Monte Carlo through propose and the whole loop, against enumeration; a draft that misreports its q fails the same test"
+    big, small, warp = say('a', 'b', 'c', 'd'), say('b', 'x', 'd', 'a', 'y'), dict(temperature=1., **warp)
+    shape = dict(n_embd=16, n_head=2, n_layer=1, n_positions=32, initializer_range=.6, bos_token_id=None, eos_token_id=None)
+    target, draft = random_gpt2(7, vocab_size=5, **shape), random_gpt2(8, vocab_size=6, **shape)
+    ids = big('a b').input_ids
+    want = law_of_two(target, ids, warp)
+    z, kept = distance(TranslatedDraft(draft, small, big, how), want, target, ids, warp)
+    assert z < 4 and kept > 50, (z, kept)
+    wrong, _ = distance(Flat(draft, small, big, how), want, target, ids, warp)
+    assert wrong > 8, wrong
