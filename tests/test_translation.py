@@ -184,16 +184,3 @@ def test_shared_says_what_its_q_promises(pair, top_k, top_p):
     p_true = torch.tensor([float(row.max()) for row, _ in second])
     hits = torch.tensor([float(int(row.argmax()) == t) for row, t in second])
     assert abs(float((hits - p_true).sum() / (p_true*(1 - p_true)).sum().sqrt().clamp(min=1e-9))) < 4.5
-
-
-def test_both_ways_leave_the_sampled_distribution(pair):
-    "The whole loop, first two tokens after a prompt, by the mass of what the draft says too often"
-    ids, N = [5, 9, 11], 300
-    with torch.no_grad(): p = pair.target(torch.tensor([ids])).logits[0, -1].softmax(-1)
-    likely = p.topk(3).indices
-    want = float(p[likely].sum())
-    for how in WAYS:
-        draft = TranslatedDraft(byte_model(), byte_tokenizer(), pair.tokenizer, how)
-        out = [int(generate(pair.target, draft, ids, max_new_tokens=3, gamma=2, temperature=1., seed=s).tokens[0]) for s in range(N)]
-        got = float(torch.isin(torch.tensor(out), likely).float().mean())
-        assert abs(got - want) < 4 * (want*(1 - want)/N)**.5, how
