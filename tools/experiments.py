@@ -21,9 +21,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES, RESULTS = ROOT/'nbs/experiments', ROOT/'results'
 # what a row is about
 POINT = ('pair target draft drafter domain dtype weights bits method prompt group temperature top_k top_p order '
-         'gamma rule run runs width').split()
+         'gamma rule run runs width rows context').split()
 # what a clock said
-CLOCK = re.compile(r'second|_us$|baseline|speculative|hf_|speedup|predicted|^[cv]$')
+CLOCK = re.compile(r'second|_us$|_ms$|_share$|^share_|^read_gb_s$|baseline|speculative|hf_|speedup|predicted|^[cv]$')
 ERRORS = dict(alpha_hat='alpha_se', counted='counted_se', computed='computed_se')
 EXACT, SPEEDUPS, FACTOR = ('bytes', 'bytes_half', 'texts', 'fault'), ('speedup', 'predicted'), 1.5
 
