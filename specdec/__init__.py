@@ -1,6 +1,7 @@
 __version__ = "0.1.0"
 
-_home = dict(load_pair='pairs', generate='decoding', autoregressive='decoding', stream='decoding', verify='verification', speculative='huggingface')
+_home = dict(load_pair='pairs', generate='decoding', autoregressive='decoding', stream='decoding',
+             generate_batch='batch', verify='verification', speculative='huggingface')
 __all__ = [*_home]
 
 def __getattr__(name):

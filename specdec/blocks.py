@@ -77,15 +77,18 @@ class GPT2Blocks:
 
     def block(self, h, kv, at, end, mask, norm_1, qkv, out, norm_2, up, down):
         "One transformer block; adds to `h`, [m, d], in place"
-        m, d = h.shape
+        m = len(h)
         stream = h.view(m, self.w.S, -1).transpose(0, 1)                               # as the products return it
         new = qkv(F.layer_norm(h, *norm_1)).reshape(len(stream), m, 3, -1, kv.shape[-1])
         # q, k, v: [3, S, heads/S, m, d_head]
         new = new.permute(2, 0, 3, 1, 4)
-        kv[:, :, :, at] = new[1:]
-        a = _attend(new[0], *kv[:, :, :, :end], mask)
-        stream += out(a.permute(2, 0, 1, 3).reshape(m, d))
+        stream += out(self.attend(new, kv, at, end, mask))
         stream += down(merged(F.gelu(up(F.layer_norm(h, *norm_2)), approximate=self.w.gelu)))
+
+    def attend(self, new, kv, at, end, mask):
+        "Write the new keys and values, and ask all that are there: [m, d]"
+        kv[:, :, :, at] = new[1:]
+        return _attend(new[0], *kv[:, :, :, :end], mask).permute(2, 0, 1, 3).flatten(1)
 
     def logits(self, h):
         "Those of the rows of `h`, [m, V]"
@@ -209,17 +212,22 @@ class LlamaBlocks:
 
     def block(self, h, kv, at, end, mask, turn, norm_1, qkv, heads, out, norm_2, gate_up, down):
         "One transformer block; adds to `h`, [m, d], in place"
-        m, G, K, D = len(h), self.w.groups, self.w.kv_heads, self.w.head_dim
-        qk, v = qkv(rms_norm(h, *norm_1))[0].reshape(m, -1, D).split((G*K + K, K), 1)
+        G, K, D = self.w.groups, self.w.kv_heads, self.w.head_dim
+        qk, v = qkv(rms_norm(h, *norm_1))[0].reshape(len(h), -1, D).split((G*K + K, K), 1)
         if heads: qk = rms_norm(qk, *heads)
         q, k = rotated(qk, *turn).split((G*K, K), 1)
+        h += out(self.attend(q, k, v, kv, at, end, mask))[0]
+        gate, up = gate_up(rms_norm(h, *norm_2))[0].chunk(2, -1)
+        h += down(F.silu(gate) * up)[0]
+
+    def attend(self, q, k, v, kv, at, end, mask):
+        "Write the new keys and values, and ask all that are there: [m, d]"
+        m, G, K, D = len(q), self.w.groups, self.w.kv_heads, self.w.head_dim
         kv[0, 0, :, at], kv[1, 0, :, at] = k.transpose(0, 1), v.transpose(0, 1)
         # the queries of a group are rows for the same keys: [1, K, G*m, D]
         q = q.view(m, K, G, D).permute(1, 2, 0, 3).reshape(1, K, G*m, D)
         a = _attend(q, *kv[:, :, :, :end], mask).view(K, G, m, D)
-        h += out(a.permute(2, 0, 1, 3).reshape(m, -1))[0]
-        gate, up = gate_up(rms_norm(h, *norm_2))[0].chunk(2, -1)
-        h += down(F.silu(gate) * up)[0]
+        return a.permute(2, 0, 1, 3).flatten(1)
 
     def logits(self, h):
         "Those of the rows of `h`, [m, V]"

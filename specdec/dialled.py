@@ -100,6 +100,27 @@ class Favouring:
         logits = self.lm.forward(ids, last)
         return _favour(logits, self.script[self.length - len(logits):self.length])
 
+    def side_by_side(self, slots, positions):
+        "Several texts at once: the rows of `lm`, each with its favourite"
+        return FavouringTexts(self.lm.side_by_side(slots, positions), self.script)
+
+class FavouringTexts:
+    "Several texts side by side, in each of which the row after position i favours `script[i]`"
+    def __init__(self, many, # computes the rows
+                 script:Tensor): # [max_length]
+        self.many, self.script = many, script
+        self.enter, self.leave, self.rollback = many.enter, many.leave, many.rollback
+        self.vocab_size, self.max_length, self.device = many.vocab_size, many.max_length, many.device
+
+    @property
+    def lengths(self): return self.many.lengths
+
+    @torch.inference_mode()
+    def forward(self, ids, last):
+        "One pass over all texts"
+        rows = self.many.forward(ids, last)
+        return [_favour(o, self.script[n - len(o):n]) for o, n in zip(rows, self.lengths)]
+
 class _Scripted:
     "A model that computes its rows in full, and then favours `script[i]` after position i"
     def forward(self, input_ids, position_ids=None, logits_to_keep=0, **kw):

@@ -33,6 +33,24 @@ def check_room(lm:CachedLM, ids:Tensor)->None:
         raise ValueError(f'{lm.length} tokens read and {len(ids)} more given: the context holds {lm.max_length}; '
                          'shorten the input or call rollback first')
 
+def check_each(texts, # read side by side
+               more:list, # tokens that each is to read
+              )->None:
+    "Raise a `ValueError` that names the first text which cannot"
+    if len(more) != len(texts.lengths):
+        raise ValueError(f'{len(more)} pieces for {len(texts.lengths)} texts: give one for each')
+    for i, (n, m) in enumerate(zip(texts.lengths, more), 1):
+        if m and n + m > texts.max_length:
+            raise ValueError(f'text {i} of {len(more)} has read {n} tokens and {m} more given: there is room for '
+                             f'{texts.max_length}')
+
+def check_back(texts, # read side by side
+               lengths:list, # tokens to keep of each
+              )->None:
+    "Raise a `ValueError` unless each has read as many"
+    if len(lengths) == len(texts.lengths) and all(0 <= k <= n for n, k in zip(texts.lengths, lengths)): return
+    raise ValueError(f'rollback to {[*lengths]}: the texts have read {texts.lengths} tokens')
+
 def check_rollback(lm:CachedLM, length:int)->None:
     "Raise a `ValueError` if `lm` has not read `length` tokens"
     if not 0 <= length <= lm.length:

@@ -7,13 +7,14 @@ __all__ = ['StaticGPT2', 'StaticLlama', 'GraphedGPT2', 'GraphedLlama', 'is_writt
 
 # %% ../nbs/14_written_out.ipynb #imports
 from functools import cached_property
+from typing import NamedTuple
 from weakref import finalize
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
-from .blocks import GPT2Blocks, LlamaBlocks
+from .blocks import GPT2Blocks, LlamaBlocks, _attend, _causal_mask
 from .layout import GPT2Weights, Weights, weights_of
-from .models import CachedLM, HFModel, check_rollback, check_room
+from .models import CachedLM, HFModel, check_back, check_each, check_rollback, check_room
 from .standard import watched
 from .theory import has_all
 
@@ -80,6 +81,11 @@ class _Static:
         "Forget all but the first `length` tokens: one integer, no memory moves"
         check_rollback(self, length)
         self.length = length
+
+    def side_by_side(self, slots:int, positions:int): # as in `HFModel`
+        "Room for `slots` texts of at most `positions` tokens, read with the same weights"
+        self.begin()
+        return (GPT2Texts if isinstance(self, GPT2Blocks) else LlamaTexts)(self.w, slots, positions)
 
 class StaticGPT2(GPT2Blocks, _Static): "GPT-2, written out"
 
@@ -179,3 +185,93 @@ def as_cached(model)->CachedLM: # empty; every call on a transformers model give
     _check_kind(model)
     if not is_written_out(model): return HFModel(model)
     return view_of(weights_of(model), model.device.type == 'cuda')
+
+# %% ../nbs/14_written_out.ipynb #export-texts
+class _Pass(NamedTuple):
+    "Where the rows of a pass belong"
+    which:Tensor # text of each row, counted from the first of the pass, [m]
+    nth:Tensor # place among the rows of its text, [m]
+    at:Tensor # position in its text, [m]
+    texts:slice # those in the pass
+    most:int # rows of the text that has most
+    mask:Tensor # added to the scores, [texts, 1, groups*most, end]
+
+class _Texts:
+    "Several texts over one block of buffers, around the blocks of a family"
+    def __init__(self, w:Weights, slots:int, positions:int):
+        self.w, self.lengths, self.vocab_size, self.device = w, [], w.vocab_size, w.device
+        self.max_length, self.groups = min(positions, w.max_length), getattr(w, 'groups', 1)
+        shape = len(w.layers), 2, slots, w.kv_heads, self.max_length, w.head_dim
+        # zeros: what is hidden is multiplied by 0, and 0 times what memory happens to hold may be NaN
+        self.kv = torch.zeros(shape, dtype=w.dtype, device=w.device).unbind()
+
+    @torch.inference_mode()
+    def enter(self, ids:Tensor)->None: # at least one token, [m]
+        "One text more, the last: it reads `ids` alone"
+        self.lengths.append(0)
+        for part in ids.split(_Static.piece): self.read(part, [len(part)], len(self.lengths) - 1)
+
+    def leave(self, i:int)->None: # the last takes its place
+        "Text `i` is done"
+        last, n = len(self.lengths) - 1, self.lengths.pop()
+        if i == last: return
+        for kv in self.kv: kv[:, i, :, :n] = kv[:, last, :, :n]
+        self.lengths[i] = n
+
+    def rollback(self, lengths:list)->None: # tokens to keep of each text
+        "One integer a text"
+        check_back(self, lengths)
+        self.lengths = [*lengths]
+
+    @torch.inference_mode()
+    def forward(self, ids:list, # of tokens to read, [m] each, or none; one a text
+                last:list, # how many of the last rows are wanted of each
+               )->list: # of logits, [last, V] each
+        "One pass over all rows of all texts"
+        sizes = [*map(len, ids)]
+        check_each(self, sizes)
+        h, ends = self.read(torch.cat(ids), sizes), torch.tensor(sizes).cumsum(0).tolist()
+        wanted = torch.cat([torch.arange(e - k, e) for e, k in zip(ends, last)]).to(self.device)
+        return [*self.logits(h[wanted]).split([*last])]
+
+    def read(self, ids, sizes:list, first:int=0)->Tensor: # [m, d]
+        "`ids`, so many of each text from `first` on"
+        self.now = self.layout(sizes, first)
+        for i, m in enumerate(sizes, first): self.lengths[i] += m
+        return self.blocks(ids, self.now.at, max(self.lengths), None)
+
+    def layout(self, sizes:list, first:int)->_Pass:
+        "Which row belongs where"
+        before = self.lengths[first:first + len(sizes)]
+        most, end = max(sizes), max(n + m for n, m in zip(before, sizes))
+        which = torch.repeat_interleave(torch.tensor(sizes))
+        nth = torch.cat([torch.arange(m) for m in sizes])
+        at = torch.tensor(before)[:, None] + torch.arange(most)       # of every place in the rectangle, empty ones too
+        mask = _causal_mask(at.flatten(), end, self.w.dtype, self.w.window).view(len(sizes), 1, most, end)
+        mask = mask.repeat(1, 1, self.groups, 1)
+        moved = (o.to(self.device) for o in (which, nth, at[which, nth]))
+        return _Pass(*moved, slice(first, first + len(sizes)), most, mask.to(self.device))
+
+    def apart(self, q, k, v, kv): # queries, [m, heads, D]; keys and values, [m, shared heads, D]
+        "Each row asks the keys of its own text: [m, d]"
+        which, nth, at, texts, most, mask = self.now
+        K, D, G = self.w.kv_heads, self.w.head_dim, self.groups
+        mine = kv[:, texts]
+        mine[:, which, :, at] = torch.stack([k, v], 1)
+        square = q.new_zeros(len(mask), most, K*G, D)
+        square[which, nth] = q
+        square = square.view(-1, most, K, G, D).permute(0, 2, 3, 1, 4).reshape(-1, K, G*most, D)
+        a = _attend(square, *mine[..., :mask.shape[-1], :], mask).view(-1, K, G, most, D)
+        return a.permute(0, 3, 1, 2, 4)[which, nth].flatten(1)
+
+class GPT2Texts(_Texts, GPT2Blocks):
+    "GPT-2, several texts at once"
+    def attend(self, new, kv, *_): # `new`: [3, shares, heads of a share, m, D]
+        "As one text, but apart"
+        return self.apart(*new.flatten(1, 2).transpose(1, 2), kv)
+
+class LlamaTexts(_Texts, LlamaBlocks):
+    "Llama and its kin, several texts at once"
+    def attend(self, q, k, v, kv, *_):
+        "As one text, but apart"
+        return self.apart(q, k, v, kv)
