@@ -27,7 +27,7 @@ from .roofline import measured_environment, weight_rates
 from .rounds import acceptance, all_lossless, ratio
 from .settings import BenchConfig, as_config, make_controller
 from .tables import plain_json
-from .texts import check_ends, encode_all, end_tokens, sizes, turns_to_ask
+from .texts import check_ends, encode_all, end_tokens, finish_reason, sizes, turns_to_ask
 from .timing import Clock, stepping, timed
 from .zoo import Pair, load_target
 
@@ -96,6 +96,8 @@ def measured(config:BenchConfig, pair, ids:Tensor, # prompt, [n]
         start = clock()
         tokens = hf_generate(pair.target, ids, n, draft, config.gamma, T, seed, settings['eos_token_id'])
         seconds = clock() - start
+        end = frozenset(settings['eos_token_id'] or ())
+        more = dict(finish_reason=finish_reason(tokens, end, config.max_new_tokens))
     else:
         gamma = controller_of(config, clock)
         out, seconds, split = timed(pair.target, draft, ids, n, gamma, clock, temperature=T, seed=seed, **settings)

@@ -3,6 +3,7 @@ import json
 import pytest, torch
 from command import inside
 from specdec import autoregressive, load_pair
+from specdec.bench import run_bench
 from specdec.comparing import compare
 from specdec.zoo import byte_tokenizer, random_gpt2
 
@@ -36,14 +37,17 @@ def test_bench_ends_where_the_model_says(capsys, tmp_path, folder, eos, at):
     assert got['eos_token_ids'] == ([end] if at else []) and set(got['verdicts'].values()) == {'exact'}
     assert ('texts end at' in out) is at and got['templated'] == 0 and 'template' not in out
 
-def test_every_loop_ends_there(folder):
+@pytest.mark.parametrize('eos', ['model', None])
+def test_every_loop_ends_there(folder, eos):
+    "Where nothing ends a text, all of them write texts of full length, whatever the checkpoints declare"
     model, end, n = folder
+    n = n if eos else NEW
     pair = load_pair(str(model), str(model), device='cpu', dtype='float32')
     ids = torch.tensor(pair.tokenizer(PROMPT).input_ids)
-    got = compare(pair, [ids], 3, NEW, runs=1, eos_token_id='model')
+    got = compare(pair, [ids], 3, NEW, runs=1, eos_token_id=eos)
     assert {*got['methods']} == {'baseline', 'speculative', 'hf_baseline', 'hf_assisted', 'hf_assisted_default'}
     counted = {k: round(o['tokens_per_second']*o['seconds_median']) for k, o in got['methods'].items()}
-    assert {*counted.values()} == {n} and got['eos_token_ids'] == [end]
+    assert {*counted.values()} == {n} and got['eos_token_ids'] == ([end] if eos else [])
     assert {*got['verdicts'].values()} == {'exact'}
 
 def test_plan_and_demo_end_there(capsys, tmp_path, folder):
@@ -62,3 +66,13 @@ def test_our_own_pairs_write_texts_of_full_length(capsys, tmp_path):
     file = tmp_path/'got.json'
     code, out, err = inside(capsys, 'bench', '--backend', 'toy', '--runs', 1, '--max-new-tokens', 8, '--json', file)
     assert code == 0 and json.loads(file.read_text())['eos_token_ids'] == []
+
+@pytest.mark.parametrize('method', ['baseline', 'speculative', 'hf_baseline', 'hf_assisted'])
+def test_a_configuration_ends_there(folder, tmp_path, method):
+    "Each method by the same end, and says why its text has ended"
+    model, end, n = folder
+    lines = dict(method=method, target_model=str(model), draft_model=str(model), gamma=3, sampling='greedy', temperature=0., prompt=PROMPT, max_new_tokens=NEW,
+                 dtype='float32', warmup_steps=0)
+    for eos, count, reason in (('model', n, 'eos'), ('none', NEW, 'length')):
+        row, = run_bench(dict(lines, eos=eos, output=f'{tmp_path}/{eos}.jsonl'))
+        assert (row['new_tokens'], row['finish_reason'], row['verdict']) == (count, reason, 'exact')
