@@ -33,9 +33,7 @@ def check_room(lm:CachedLM, ids:Tensor)->None:
         raise ValueError(f'{lm.length} tokens read and {len(ids)} more given: the context holds {lm.max_length}; '
                          'shorten the input or call rollback first')
 
-def check_each(texts, # read side by side
-               more:list, # tokens that each is to read
-              )->None:
+def check_each(texts, more:list)->None: # read side by side; tokens that each is to read
     "Raise a `ValueError` that names the first text which cannot"
     if len(more) != len(texts.lengths):
         raise ValueError(f'{len(more)} pieces for {len(texts.lengths)} texts: give one for each')
@@ -44,9 +42,7 @@ def check_each(texts, # read side by side
             raise ValueError(f'text {i} of {len(more)} has read {n} tokens and {m} more given: there is room for '
                              f'{texts.max_length}')
 
-def check_back(texts, # read side by side
-               lengths:list, # tokens to keep of each
-              )->None:
+def check_back(texts, lengths:list)->None: # read side by side; tokens to keep of each
     "Raise a `ValueError` unless each has read as many"
     if len(lengths) == len(texts.lengths) and all(0 <= k <= n for n, k in zip(texts.lengths, lengths)): return
     raise ValueError(f'rollback to {[*lengths]}: the texts have read {texts.lengths} tokens')
@@ -180,7 +176,7 @@ class HFModel:
         self.vocab_size, self.max_length = vocabulary_of(model), context_of(model)
         known = _named_arguments(model)
         self.cache_key = 'cache' if 'cache' in known else 'past_key_values'
-        self.takes = {'position_ids', 'logits_to_keep'} & known
+        self.takes = {'position_ids', 'logits_to_keep', 'attention_mask'} & known
 
     @torch.inference_mode()
     def forward(self, ids:Tensor, # tokens to read, [m]
@@ -190,7 +186,7 @@ class HFModel:
         check_room(self, ids)
         end, last = self.length + len(ids), last or len(ids)
         args = dict(position_ids=torch.arange(self.length, end, device=self.device)[None], logits_to_keep=last)
-        args = {k: args[k] for k in self.takes} | {self.cache_key: self.cache}
+        args = {k: args[k] for k in args.keys() & self.takes} | {self.cache_key: self.cache}
         with evaluating(self.model): logits = self.model(input_ids=ids[None], use_cache=True, **args).logits
         _check_read(self, end, logits)
         self.length = end
@@ -201,3 +197,103 @@ class HFModel:
         check_rollback(self, length)
         if n := self.length - length: self.cache.crop(-n)
         self.length = length
+
+    def side_by_side(self, slots:int, positions:int): # an `HFTexts`
+        "Several texts that are read in one pass; what they need grows as they do"
+        return HFTexts(self)
+
+# %% ../nbs/09_models.ipynb #export-texts
+def _check_holes(lm:HFModel)->None:
+    "Raise a `ValueError` unless places of the cache can be hidden from `lm` without a trace"
+    name, config = type(lm.model).__name__, lm.model.config.get_text_config()
+    if missing := {'position_ids', 'attention_mask'} - lm.takes:
+        raise ValueError(f'{name} takes no {" and no ".join(sorted(missing))}: several texts in one pass cannot be kept '
+                         'apart; decode them one at a time, with generate')
+    kinds, windows = {*(getattr(config, 'layer_types', None) or ())}, ('sliding_window', 'attention_chunk_size')
+    sizes = [n for k in windows if (n := getattr(config, k, None)) and n < lm.max_length]
+    narrow = kinds - {'attention', 'full_attention'} if kinds else getattr(config, 'use_sliding_window', True) and sizes
+    if narrow:
+        raise ValueError(f'{name} looks back through a window, which counts rejected places too: several texts in one '
+                         'pass would see too little; decode them one at a time, with generate')
+
+class HFTexts:
+    "Several texts over one cache with holes, for any transformers model whose places can be hidden"
+    spare = 16 # holes that are never worth closing
+    def __init__(self, lm:HFModel):
+        _check_holes(lm)
+        self.lm, self.cache, self.places = lm, None, []      # of each text the places in the cache that are its own
+        self.max_length, self.device = lm.max_length, lm.device
+
+    @property
+    def lengths(self)->list: return [*map(len, self.places)]
+    @property
+    def width(self)->int: return self.cache.get_seq_length() if self.cache else 0
+
+    def change(self, f)->None: # of keys or values, [texts, heads, width, D]
+        "Put `f(o)` in the place of every tensor of the cache"
+        for o in self.cache.layers: o.keys, o.values = f(o.keys), f(o.values)
+
+    @torch.inference_mode()
+    def enter(self, ids:Tensor)->None: # at least one token, [m]
+        "One text more, the last: it reads `ids` alone"
+        alone = HFModel(self.lm.model)
+        alone.forward(ids, last=1)
+        n, m = self.width, len(ids)
+        w, new = max(n, m), alone.cache
+        if self.cache:
+            for o, more in zip(self.cache.layers, new.layers):
+                o.keys, o.values = _stacked(o.keys, more.keys, w), _stacked(o.values, more.values, w)
+        self.cache = self.cache or new
+        self.places = [[p + w - n for p in own] for own in self.places] + [[*range(w - m, w)]]
+
+    def leave(self, i:int)->None: # the last takes its place
+        "Text `i` is done"
+        self.places[i] = self.places[-1]
+        self.places.pop()
+        order = [*range(len(self.places))]
+        if i < len(order): order[i] = len(order)
+        if order: self.change(lambda o: o[order])
+        else: self.cache = None
+
+    @torch.inference_mode()
+    def forward(self, ids:list, # of tokens to read, [m] each, or none; one a text
+                last:list, # how many of the last rows are wanted of each
+               )->list: # of logits, [last, V] each
+        "One pass over a rectangle of all texts, which shorter pieces leave partly empty"
+        sizes, before, w = [*map(len, ids)], self.lengths, self.width
+        check_each(self, sizes)
+        square = nn.utils.rnn.pad_sequence(ids, batch_first=True)
+        most = square.shape[1]
+        places = [[*own, *range(w, w + m)] for own, m in zip(self.places, sizes)]
+        seen = self.visible(places, w, most)
+        at = (torch.tensor(before)[:, None] + torch.arange(most)).clamp(max=self.max_length - 1)
+        args = dict(attention_mask=seen.to(self.device), position_ids=at.to(self.device))
+        args[self.lm.cache_key] = self.cache
+        with evaluating(self.lm.model): logits = self.lm.model(input_ids=square, use_cache=True, **args).logits
+        self.places = places
+        return [o[m - k:m] for o, m, k in zip(logits, sizes, last)]
+
+    def visible(self, places:list, w:int, most:int)->Tensor: # [texts, w + most]
+        "1 at the places of each text; one without any sees one that nobody reads, since nothing at all would be 0/0"
+        seen = torch.zeros(len(places), w + most, dtype=torch.long)
+        for row, own in zip(seen, places): row[own or [w]] = 1
+        return seen
+
+    def rollback(self, lengths:list)->None: # tokens to keep of each text
+        "Make holes; cut off those at the end, and close up when there are many"
+        check_back(self, lengths)
+        self.places = [own[:k] for own, k in zip(self.places, lengths)]
+        used = max((own[-1] + 1 for own in self.places if own), default=0)
+        if self.width > used: self.cache.crop(used - self.width)
+        longest = max(self.lengths, default=0)
+        if self.width > longest + max(self.spare, longest // 4): self.close_up(longest)
+
+    def close_up(self, w:int)->None: # places that remain
+        "Move the places of each text together, to the end"
+        index = torch.tensor([[0]*(w - len(own)) + own for own in self.places])[:, None, :, None]
+        self.change(lambda o: o.gather(2, index.to(o.device).expand(-1, o.shape[1], -1, o.shape[3])))
+        self.places = [[*range(w - len(own), w)] for own in self.places]
+
+def _stacked(texts:Tensor, new:Tensor, w:int)->Tensor: # keys or values, [n, heads, .., D]; in the end `w` places
+    "One text more; whoever has fewer places gets holes in front"
+    return torch.cat([nn.functional.pad(o, (0, 0, w - o.shape[2], 0)) for o in (texts, new)])
