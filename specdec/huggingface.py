@@ -7,16 +7,25 @@ __all__ = ['speculative', 'folder', 'stream_text']
 
 # %% ../nbs/30_huggingface.ipynb #imports
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from inspect import currentframe, unwrap
 from pathlib import Path
 import specdec, torch, torch.nn.functional as F
 from torch import Tensor
-from transformers import SynthIDTextWatermarkLogitsProcessor, UnbatchedClassifierFreeGuidanceLogitsProcessor
+from transformers import (EncoderNoRepeatNGramLogitsProcessor, EncoderRepetitionPenaltyLogitsProcessor,
+                          LogitsProcessorList, PrefixConstrainedLogitsProcessor, SynthIDTextWatermarkLogitsProcessor,
+                          UnbatchedClassifierFreeGuidanceLogitsProcessor)
 from transformers.generation import GenerateDecoderOnlyOutput, GenerationMixin, StopStringCriteria
-from .decoding import Generation, end_tokens, finish_reason, stream
+from .batch import Text, decode_batch
+from .control import as_controller
+from .decoding import Generation, end_tokens, stream
+from .distributions import Processors, Sampler, new_generator
+from .drafting import as_drafter
+from .texts import Lease, check_ids
+from .verification import as_rule, check_rule
 from .written_out import as_cached
-from .rounds import pieces, Round, Stats
+from .rounds import pieces, Round
 
 # %% ../nbs/30_huggingface.ipynb #cut
 def _cut(rnd:Round, # as it was decoded
@@ -43,6 +52,9 @@ _OUTPUTS = 'output_scores', 'output_logits', 'output_attentions', 'output_hidden
 # what `generate` passes on, looked at or not needed
 _PREPARED = {*_OUTPUTS, 'attention_mask', 'position_ids', 'cache_position', 'logits_to_keep', 'use_cache', 'cache',
             'past_key_values'}
+# they ask which text of the batch a row belongs to
+_BY_PLACE = (PrefixConstrainedLogitsProcessor, EncoderRepetitionPenaltyLogitsProcessor,
+             EncoderNoRepeatNGramLogitsProcessor)
 _STATEFUL = SynthIDTextWatermarkLogitsProcessor, UnbatchedClassifierFreeGuidanceLogitsProcessor
 
 def _check_inputs(ids:Tensor, # [batch, n]
@@ -51,14 +63,11 @@ def _check_inputs(ids:Tensor, # [batch, n]
     "Raise a `ValueError` that names the first input that a speculative loop does not read"
     extra = sorted(k for k, v in inputs.items() if v is not None and k not in _PREPARED)
     if extra: raise ValueError(f'the model was given {", ".join(extra)}: speculative decoding reads token ids alone')
-    if len(ids) != 1:
-        raise ValueError(f'{len(ids)} sequences: speculative decoding continues one at a time; call generate for each, '
-                         'with num_return_sequences=1')
     cache = inputs.get('cache', inputs.get('past_key_values'))
     read = cache.get_seq_length() if cache is not None else 0
     if read:
         raise ValueError(f'the cache that was given has read {read} tokens: the loop keeps its own; give all ids and '
-                         f'no cache')
+                         'no cache')
 
 def _check_settings(config, # the `GenerationConfig` of this call
                     processors, # a `LogitsProcessorList`
@@ -73,8 +82,17 @@ def _check_settings(config, # the `GenerationConfig` of this call
     stateful = next((type(p).__name__ for p in processors if isinstance(p, _STATEFUL)), None)
     if stateful:
         raise ValueError(f'{stateful} keeps a state that cannot be rolled back: a logits processor must depend on ids '
-                         f'and '
-                         'scores alone')
+                         'and scores alone')
+
+def _check_several(ids:Tensor, processors, streamers:list)->None: # `ids`: [batch, n]
+    "Raise a `ValueError` that names what serves one text only"
+    if streamers:
+        raise ValueError(f'a streamer and {len(ids)} sequences: a streamer takes one, in transformers as well; leave it '
+                         'out, or call generate for each')
+    by_place = next((type(p).__name__ for p in processors if isinstance(p, _BY_PLACE)), None)
+    if by_place:
+        raise ValueError(f'{by_place} and {len(ids)} sequences: each text is decoded at its own pace, and a logits '
+                         'processor sees it alone; call generate for each')
 
 def _left_padding(ids:Tensor, # [1, n]
                   mask:Tensor=None, # attention mask, [1, n]; None: all 1
@@ -94,10 +112,10 @@ def _check_padding(ids, n, mask, position_ids)->None:
         raise ValueError('position_ids: speculative decoding counts tokens from 0; leave them out')
 
 # %% ../nbs/30_huggingface.ipynb #beside
+# settings of transformers' own assisted generation
 _ASSISTANT = {'num_assistant_tokens', 'num_assistant_tokens_schedule', 'assistant_confidence_threshold',
-             'speculation_type',
-             'assistant_lookbehind', 'target_lookbehind', 'assistant_ensemble_weight',
-             'max_matching_ngram_size'} # settings of transformers' own assisted generation
+              'speculation_type', 'assistant_lookbehind', 'target_lookbehind', 'assistant_ensemble_weight',
+              'max_matching_ngram_size'}
 
 def _not_passed_on(model, # whose `generate` was called
                    frame, # of whoever asks
@@ -122,8 +140,7 @@ def _check_not_passed_on(given:dict, # of `_not_passed_on`
     stated = {k for k, v in given.get('kwargs', {}).items() if v is not None}
     for name in sorted(_ASSISTANT & stated):
         raise ValueError(f"{name}: this is a setting of transformers' own assisted generation; here it is gamma that "
-                         f"says "
-                         'how many tokens are drafted')
+                         'says how many tokens are drafted')
 
 @contextmanager
 def _ending(streamers):
@@ -134,25 +151,30 @@ def _ending(streamers):
         for s in streamers: s.end()
 
 # %% ../nbs/30_huggingface.ipynb #told
-def _telling(rounds, # iterator of `Round`s
-             streamers, # each has `put`, as transformers' streamers
-            ): # iterator of `Round`s
+def _telling(rounds, streamers): # iterators of `Round`s; each streamer has `put`, as transformers' streamers
     "The `rounds`, with each token put to the `streamers` on the way"
     for r in rounds:
         for t in r.tokens:
             for s in streamers: s.put(t[None])
         yield r
 
-def _generation(rounds:list,
-                ends:frozenset, # end tokens
-                room:int, # tokens that were asked for
-                context:int, # tokens that the context has room for
-               )->Generation: # `finish_reason` "eos", "length", "context", or "stop" for any other stopping criterion
-    "What a finished call reports"
-    tokens = torch.cat([torch.empty(0, dtype=torch.long), *(r.tokens for r in rounds)])
-    reason = finish_reason(tokens, ends, room)
-    if reason == 'context' and len(tokens) != context: reason = 'stop'
-    return Generation(tokens, rounds, Stats.of(rounds), reason)
+# %% ../nbs/30_huggingface.ipynb #beside-texts
+def _of_row(processors, i:int)->LogitsProcessorList:
+    "Those that text `i` of a batch is given; how much of its prompt a penalty leaves out is a number for each text"
+    mine = LogitsProcessorList(map(copy, processors))
+    for p in mine:
+        left_out = getattr(p, 'prompt_ignore_length', None)
+        if isinstance(left_out, Tensor): p.prompt_ignore_length = left_out[i:i + 1]
+    return mine
+
+def _beside(ids:Tensor, new:list, config)->Tensor: # prompts, [batch, n]; the tokens of each; [batch, n + longest]
+    "All texts in one tensor; a `ValueError` if there is nothing to fill up short ones with"
+    ends, longest = sorted(end_tokens(config.eos_token_id)), max(map(len, new))
+    filler = config.pad_token_id if config.pad_token_id is not None else next(iter(ends), None)
+    if filler is None and any(len(o) < longest for o in new):
+        raise ValueError('the texts have different lengths: give pad_token_id, which short ones are filled up with')
+    rows = [F.pad(o, (0, longest - len(o)), value=filler or 0) for o in new]
+    return torch.cat([ids, torch.stack(rows).to(ids.device)], 1)
 
 # %% ../nbs/30_huggingface.ipynb #speculative
 class speculative:
@@ -169,7 +191,7 @@ class speculative:
                              'custom_generate=speculative(draft, streamer=...); or let it be passed on, '
                              'custom_generate=specdec.huggingface.folder(), trust_remote_code=True')
         self.draft, self.settings, self.streamer = draft, (gamma, rule, seed), streamer
-        self.last = None # the `Generation` of the last call
+        self.last = None # the `Generation` of the last call; of a batch, a list of them
 
     def __call__(self, model, input_ids, logits_processor, stopping_criteria, generation_config,
                  gamma=None, rule=None, seed=None, **inputs):
@@ -183,11 +205,42 @@ class speculative:
             _check_not_passed_on(given, self.draft)
             _check_settings(generation_config, logits_processor)
             _check_inputs(input_ids, inputs)
+            if len(input_ids) > 1: _check_several(input_ids, logits_processor, streamers)
             if mine is not None and mine is not theirs: mine.put(input_ids.cpu())    # `generate` has told its own
-            pad = _left_padding(input_ids, inputs.get('attention_mask'), inputs.get('position_ids'))
-            rounds = self._rounds(lm, input_ids, pad, logits_processor, generation_config, *settings)
-            text = self._text(rounds, input_ids, stopping_criteria, generation_config, streamers, lm.max_length + pad)
+            call = (lm, input_ids, (inputs.get('attention_mask'), inputs.get('position_ids')), logits_processor,
+                    stopping_criteria, generation_config, *settings)
+            text = self._one(*call, streamers) if len(input_ids) == 1 else self._several(*call)
         return GenerateDecoderOnlyOutput(sequences=text) if generation_config.return_dict_in_generate else text
+
+    def _one(self, lm, ids, masks, processors, criteria, config, gamma, rule, seed, streamers):
+        "One text, [1, n + new tokens]"
+        pad = _left_padding(ids, *masks)
+        rounds = self._rounds(lm, ids, pad, processors, config, gamma, rule, seed)
+        return self._text(rounds, ids, criteria, config, streamers, lm.max_length + pad)
+
+    def _several(self, lm, ids, masks, processors, criteria, config, gamma, rule, seed):
+        "Many texts, [batch, n + new tokens of the longest]; shorter ones are filled up on the right"
+        sample, ends, room = bool(config.do_sample), end_tokens(config.eos_token_id), config.max_length - ids.shape[1]
+        check_rule(named := as_rule(rule), sample)
+        if sample and seed is None: seed = int(torch.randint(2**62, ()))
+        with Lease(lm, self.draft).alone(): draft = as_drafter(self.draft, lm)
+        def text(i, row):
+            "Row `i` of the batch, which sees nothing of the others"
+            pad = _left_padding(row[None], *(o[i:i + 1] if o is not None and len(o) > 1 else o for o in masks))
+            front, tail = row[None, :pad], row[pad:]
+            def whole(seen): return torch.cat([front.to(seen.device), seen], 1)
+            mine = _of_row(processors, i)
+            def processed(seen, scores): return mine(whole(seen), scores)
+            def stop(seen): return bool(criteria(whole(seen), None).all())
+            check_ids(tail, lm.vocab_size, lm.max_length)
+            sampler = Sampler(float(sample), generator=new_generator(seed + i, lm.device) if sample else None,
+                              processors=Processors([processed], ends, len(tail)) if len(processors) else None)
+            return Text(tail, min(len(tail) + room, lm.max_length), as_controller(gamma, lm.device),
+                        as_rule(rule if sample else 'greedy'), sampler, ends, named.lossless, stop)
+        texts = [text(i, row) for i, row in enumerate(ids)]
+        for _ in decode_batch(texts, lm, draft, len(ids)): pass
+        self.last = [Generation.of(t.rounds, ends, room, lm.max_length - len(t.ids)) for t in texts]
+        return _beside(ids, [o.tokens for o in self.last], config)
 
     def _rounds(self, lm, ids, pad, processors, config, gamma, rule, seed):
         "The rounds of a call, which know nothing of its stopping criteria"
@@ -203,7 +256,7 @@ class speculative:
         text = F.pad(ids, (0, room))
         stopped = _until(rounds, text, n, lambda so_far: bool(criteria(so_far, None).all()))
         rounds = list(_telling(stopped, streamers))
-        self.last = _generation(rounds, end_tokens(config.eos_token_id), room, most - n)
+        self.last = Generation.of(rounds, end_tokens(config.eos_token_id), room, most - n)
         return text[:, :n + len(self.last.tokens)]
 
 # %% ../nbs/30_huggingface.ipynb #folder
@@ -212,10 +265,7 @@ def folder()->str:
     return str(Path(specdec.__file__).parent/'data'/'speculative')
 
 # %% ../nbs/30_huggingface.ipynb #generate-with
-def _with_strings(criteria, # a list of stopping criteria, or None
-                  strings, # that end a text
-                  tokenizer,
-                 )->list:
+def _with_strings(criteria, strings, tokenizer)->list: # stopping criteria, or None; what ends a text
     "The criteria, with one for `strings`"
     if tokenizer is None:
         raise ValueError('stop_strings: the tokenizer is needed to find them; pass tokenizer= as well')

@@ -45,7 +45,7 @@ WORKS = dict(
     negative_prompt_ids=IDS, negative_prompt_attention_mask=torch.ones_like(IDS), low_memory=False, token_healing=False, output_scores=False, output_logits=False, output_attentions=False, output_hidden_states=False,
     temperature=.5, top_k=3, top_p=.5, min_p=.1, typical_p=.5, epsilon_cutoff=.1, eta_cutoff=.1, top_h=.5, length_penalty=2., early_stopping=True, tokenizer=TOKENIZER, decoder_start_token_id=2, is_assistant=True)
 REFUSED = dict(                                # and words of the refusal
-    num_beams=(2, 'num_beams'), num_return_sequences=(2, 'num_return_sequences'), prompt_lookup_num_tokens=(3, 'assisted'), assistant_early_exit=(1, 'assisted'), use_mtp=(True, 'assisted'),
+    num_beams=(2, 'num_beams'), num_return_sequences=(2, 'a streamer takes one'), prompt_lookup_num_tokens=(3, 'assisted'), assistant_early_exit=(1, 'assisted'), use_mtp=(True, 'assisted'),
     output_scores=(True, 'output_scores'), output_logits=(True, 'output_logits'), output_attentions=(True, 'output_attentions'), output_hidden_states=(True, 'output_hidden_states'),
     guidance_scale=(2., 'ClassifierFreeGuidance'), assistant_model=(TARGET, 'assistant_model'), synced_gpus=(True, 'synced_gpus'), num_assistant_tokens=(7, 'num_assistant_tokens'),
     num_assistant_tokens_schedule=('constant', 'num_assistant_tokens_schedule'), assistant_confidence_threshold=(.3, 'assistant_confidence_threshold'), assistant_lookbehind=(3, 'assistant_lookbehind'),
