@@ -11,7 +11,7 @@ import torch, torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM
 from transformers.activations import ACT2FN
-from .kernels import Product, merged
+from .kernels import IntegerLinear, IntegerProduct, Product, merged
 from .layout import KINDS, Layout, Weights
 from .standard import HEAD, TABLE, Place, add_family
 
@@ -155,6 +155,7 @@ class _LlamaLayout(Layout):
     "How the parts of a model like Llama are laid out"
     def fused(self, *linears)->Product: # x [m, i] -> [1, m, o]
         "One product for several layers on the same input; their weights are freed if the model is consumed"
+        if isinstance(linears[0], IntegerLinear): return IntegerProduct(linears)
         W, b = torch.cat([m.weight.detach() for m in linears]).t(), None
         if any(m.bias is not None for m in linears):
             b = torch.cat([W.new_zeros(m.out_features) if m.bias is None else m.bias.detach() for m in linears])
@@ -181,7 +182,7 @@ class LlamaWeights(Weights):
     "Those of a model like Llama"
     def lay_out(self, model)->None:
         "Table, angles, blocks, last norm and head"
-        t, to, a = model.model, _LlamaLayout(model, self.kernels, self.lean, 1), model.model.layers[0].self_attn
+        t, to, a = model.model, _LlamaLayout(model, self.kernels, self.lean, 1, self.fixed), model.model.layers[0].self_attn
         self.S, self.head_dim, self.groups = 1, a.head_dim, a.num_key_value_groups
         self.kv_heads = a.k_proj.out_features // a.head_dim
         self.window = model.config.sliding_window if isinstance(model, MistralForCausalLM) else None

@@ -15,7 +15,7 @@ from .distributions import Sampler, one_hot
 from .theory import as_range, as_real, as_whole, has_all, shown
 from .layout import weights_of
 from .models import CachedLM, HFModel
-from .written_out import as_cached, is_written_out, view_of
+from .written_out import as_cached, has_integers, integer_weights, is_written_out, view_of
 
 # %% ../nbs/18_drafting.ipynb #drafter
 @runtime_checkable
@@ -268,6 +268,7 @@ def first_layers(model:PreTrainedModel, # is not changed
     said = f'{type(model).__name__} has {len(stack)}; give a number in 1..{len(stack)}'
     layers = as_whole('layers', layers, 1, len(stack), said)
     if is_written_out(model): return view_of(weights_of(model).first(layers))
+    if has_integers(model): return view_of(integer_weights(model).first(layers))
     return HFModel(replaced(model, path, stack[:layers]))
 
 # %% ../nbs/18_drafting.ipynb #early-exit-class

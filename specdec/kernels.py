@@ -9,8 +9,9 @@ __all__ = []
 import os
 from functools import lru_cache, partial
 from timeit import timeit
+from typing import NamedTuple
 import torch, torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 # %% ../nbs/10_kernels.ipynb #export-kernels
 def _split(W:Tensor, # weights, [i, o]
@@ -115,3 +116,98 @@ class Product:
     def __call__(self, x:Tensor)->Tensor: # [m, i] -> [S, m, o/S]
         "The product of one or several rows"
         return (self.one if len(x) == 1 else self.several)(x)
+
+# %% ../nbs/10_kernels.ipynb #export-integers
+class Integers(NamedTuple):
+    "A weight on a grid: integers times a scale, plus a zero"
+    ints:Tensor # in -2**(bits - 1)..2**(bits - 1) - 1, int8, [i, o]
+    scale:Tensor # of each group of rows, [groups, o]
+    bits:int # 8 or 4
+    zero:Tensor=None # likewise; None: 0 everywhere
+
+    def floats(self)->Tensor: # in the dtype of the scale, [i, o]
+        "The weights that the integers stand for"
+        W = self.ints.unflatten(0, (len(self.scale), -1)) * self.scale[:, None]
+        return (W if self.zero is None else W + self.zero[:, None]).flatten(0, 1)
+
+    def to(self, device)->'Integers':
+        "The same numbers elsewhere"
+        return Integers(*(o.to(device) if isinstance(o, Tensor) else o for o in self))
+
+def _pack(w:Integers)->tuple: # what the products of torch read: the integers, the scales
+    "Integers in the order of their product, scales in bfloat16"
+    n = w.ints.t().contiguous()
+    if w.bits == 8: return n, w.scale[0].bfloat16()
+    n = n.int() + 8
+    zero = torch.zeros_like(w.scale) if w.zero is None else w.zero
+    grids = torch.stack([w.scale, zero], -1).bfloat16().contiguous()
+    if n.device.type == 'cpu': return torch.ops.aten._convert_weight_to_int4pack_for_cpu(n, 1), grids
+    two = (n[:, ::2] << 4 | n[:, 1::2]).to(torch.uint8)
+    return torch.ops.aten._convert_weight_to_int4pack(two, 8), grids
+
+class IntegerLinear(nn.Module):
+    "x W + b of integers, in the place of a linear layer"
+    def __init__(self, w:Integers, bias:Tensor=None): # bias: [o]
+        super().__init__()
+        self.in_features, self.out_features = w.ints.shape
+        self.nf, self.bits, self.group = self.out_features, w.bits, len(w.ints) // len(w.scale)
+        packed, scales = _pack(w)
+        for name, t in dict(packed=packed, scales=scales, bias=bias).items(): self.register_buffer(name, t)
+
+    def rows(self, x:Tensor)->Tensor: # [m, i] -> [m, o], in bfloat16, without the bias
+        "The product of torch that reads these integers"
+        if self.bits == 8: return torch.ops.aten._weight_int8pack_mm(x, self.packed, self.scales)
+        if x.device.type == 'cpu':
+            return torch.ops.aten._weight_int4pack_mm_for_cpu(x, self.packed, self.group, self.scales)
+        return torch.ops.aten._weight_int4pack_mm(x, self.packed, self.group, self.scales)
+
+    def forward(self, x:Tensor)->Tensor: # [..., i] -> [..., o]
+        "The product, in the dtype of `x`"
+        y = self.rows(x.flatten(0, -2).bfloat16().contiguous()).to(x.dtype)
+        if self.bias is not None: y = y + self.bias.to(x.dtype)
+        return y.unflatten(0, x.shape[:-1])
+
+    def extra_repr(self): return f'{self.in_features} x {self.out_features}, {self.bits} bits, groups of {self.group}'
+
+# %% ../nbs/10_kernels.ipynb #export-integer-products
+@lru_cache(None)
+def _trial(bits:int, device:torch.device)->str:
+    "What is wrong with the product of 64 x 64 integers of so many `bits`; nothing if it is right"
+    n = torch.arange(64*64, device=device).view(64, 64) * 7 % 2**bits - 2**(bits - 1)
+    w = Integers(n.to(torch.int8), torch.full((1 if bits == 8 else 2, 64), 2.**-6, device=device), bits)
+    x = torch.arange(3*64, device=device).view(3, 64).remainder(5).bfloat16()
+    try:
+        y = IntegerLinear(w)(x)
+    except (AttributeError, RuntimeError) as e:
+        return f'this torch, {torch.__version__}, has none ({str(e).strip().splitlines()[0]:.80})'
+    right = torch.allclose(y.float(), x.float() @ w.floats(), rtol=2**-6, atol=2**-6)
+    return '' if right else f'that of this torch, {torch.__version__}, gives wrong numbers'
+
+def why_no_integers(shapes, # of the weights, (i, o) each
+                    bits:int, # 8 or 4
+                    device, # where the products are to run
+                   )->str: # a sentence; empty where nothing is in the way
+    "What keeps weights of these shapes from being multiplied as integers here"
+    device = torch.device(device)
+    least = 16 if bits == 4 else 1
+    # others are read beyond their end by the product of 8 bits, which then ends the process
+    odd = next((f'{i} x {o}' for i, o in shapes if i % 32 or o % least), None)
+    if odd: return f'a weight of {odd} is no multiple of 32 x {least}'
+    wrong = _trial(bits, device)
+    return wrong and f'a product of {bits} bits on {device.type}: {wrong}'
+
+class IntegerProduct(Product):
+    "The product of one or more `IntegerLinear` side by side, in shares like any other"
+    def __init__(self, layers:tuple, # with the same input
+                 S:int=1, # shares of the columns
+                 order=None, # of the columns: a function of [m, o]
+                ):
+        self.layers, self.S, self.order = layers, S, order
+        self.shape = f'{layers[0].in_features} x {sum(m.out_features for m in layers)}'
+        self.names = [f'int{layers[0].bits}']*2
+
+    def __call__(self, x:Tensor)->Tensor: # [m, i] -> [S, m, o/S]
+        "As for `Product`"
+        y = self.layers[0](x) if len(self.layers) == 1 else torch.cat([m(x) for m in self.layers], -1)
+        if self.S == 1: return y[None]
+        return (self.order(y) if self.order else y).unflatten(1, (self.S, -1)).transpose(0, 1)

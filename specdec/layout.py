@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary, ref
 import torch
 from torch import Tensor
 from transformers import GPT2LMHeadModel, PreTrainedModel
-from .kernels import Product
+from .kernels import IntegerLinear, IntegerProduct, Product
 from .models import check_whole, context_of, vocabulary_of
 from .standard import GELU, Watch, forget, watched
 
@@ -50,15 +50,15 @@ def shares(model:GPT2LMHeadModel)->int:
 # %% ../nbs/12_layout.ipynb #export-layout
 class Layout:
     "How the parts of a model are copied and laid out"
-    def __init__(self, model, kernels:tuple, consume:bool, S:int):
-        self.kernels, self.consume, self.S = kernels, consume, S
+    def __init__(self, model, kernels:tuple, consume:bool, S:int, fixed:bool=False):
+        self.kernels, self.consume, self.S, self.fixed = kernels, consume, S, fixed
         size = sum(p.nbytes for p in model.parameters())
         self.cold = consume or size > LARGE
         self.how = dict(cold=self.cold, one=consume or self.cold and SPARE*size > free_memory())
 
     def own(self, p:Tensor)->Tensor:
-        "A copy; of a model that is consumed, the memory itself"
-        return p.detach() if self.consume else p.detach().clone(memory_format=torch.contiguous_format)
+        "A copy; of a model that is consumed or fixed, the memory itself"
+        return p.detach() if self.consume or self.fixed else p.detach().clone(memory_format=torch.contiguous_format)
 
     def by_share(self, W:Tensor)->Tensor:
         "The columns of q, k and v in another order: those of the same heads side by side"
@@ -66,6 +66,7 @@ class Layout:
 
     def product(self, m, order=lambda W: W)->Product:
         "That of layer `m`, its columns in `order`; the weight is freed if the model is consumed"
+        if isinstance(m, IntegerLinear): return IntegerProduct((m,), self.S, order)
         f = Product(order(self.own(m.weight)), order(self.own(m.bias)), self.S, self.kernels, **self.how)
         self.free(m)
         return f
@@ -99,15 +100,18 @@ class Weights:
     def __init__(self, model, # a transformers model
                  kernels=(None, None), # as in `Product`
                  consume:bool=False, # free each weight of `model` as soon as it is laid out?
+                 fixed:bool=False, # is it a standard model but for `IntegerLinear`s, and stays as it is?
                 ):
-        known(model)
+        if not fixed: known(model)
         check_whole(model)
         if consume: forget(model)
         self.model, self.kernels, self.lean, self.threads = ref(model), kernels, consume, torch.get_num_threads()
         self.vocab_size, self.max_length = vocabulary_of(model), context_of(model)
         self.device, self.dtype, self.cut, self.window = model.device, model.dtype, None, None
+        self.fixed = fixed
         self.lay_out(model)
         self.idle = [] # buffers and recordings that a graphed view has left
+        if fixed: return
         now = watched(model)
         self.read, self.sums = now.read, now.sums()
 
@@ -133,6 +137,7 @@ class Weights:
 
     def renewed(self)->'Weights':
         "These weights, or those that the model has now; a `ValueError` if it is not standard any more"
+        if self.fixed: return self
         model = self.model()
         try:
             if model is None or self.holds(watched(model)): return self
@@ -146,7 +151,8 @@ class GPT2Weights(Weights):
     "Those of a GPT-2"
     def lay_out(self, model:GPT2LMHeadModel)->None:
         "Tables, blocks, last norm and head"
-        t, to, first = model.transformer, Layout(model, self.kernels, self.lean, shares(model)), model.transformer.h[0]
+        t, first = model.transformer, model.transformer.h[0]
+        to = Layout(model, self.kernels, self.lean, shares(model), self.fixed)
         self.S, self.head_dim, self.gelu = to.S, first.attn.head_dim, GELU[type(first.mlp.act)]
         self.kv_heads = len(t.ln_f.weight) // self.head_dim
         self.wte, self.wpe, self.norm = to.own(t.wte.weight), to.own(t.wpe.weight), to.norm(t.ln_f)

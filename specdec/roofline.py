@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from torch import nn
 from transformers import PreTrainedModel
+from .kernels import IntegerLinear
 from .layout import free_memory, weights_of
 from .machine import environment
 from .timing import Clock
@@ -60,7 +61,8 @@ def weight_bytes(model)->int: # None where it is not known
     weights = [p for p in model.parameters() if id(p) not in tables]
     # `lean` frees the weights, and meta tensors have none
     if any(p.is_meta or not p.numel() for p in weights): return None
-    return sum(p.nbytes for p in weights)
+    integers = (m for m in model.modules() if isinstance(m, IntegerLinear))
+    return sum(p.nbytes for p in weights) + sum(t.nbytes for m in integers for t in m.buffers())
 
 # %% ../nbs/33_roofline.ipynb #shares
 def weight_rates(model, # the target

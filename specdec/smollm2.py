@@ -6,11 +6,15 @@
 __all__ = []
 
 # %% ../nbs/19_smollm2.ipynb #imports
-import importlib.util, io
+import importlib.util, io, re
+import warnings
 from contextlib import redirect_stderr
 from pathlib import Path
 import torch
+from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from .kernels import IntegerLinear, Integers, why_no_integers
+from .written_out import with_integers
 from .zoo import quietly
 
 # %% ../nbs/19_smollm2.ipynb #file
@@ -43,3 +47,48 @@ def smollm2(device:torch.device, dtype:torch.dtype)->tuple: # model, tokenizer
         model = AutoModelForCausalLM.from_pretrained(file.parent, dtype=dtype, **how)
         tokenizer = AutoTokenizer.from_pretrained(file.parent, **how)
         return _plain(model).to(device), tokenizer
+
+# %% ../nbs/19_smollm2.ipynb #integers
+PLACES = dict(attn_q='self_attn.q_proj', attn_k='self_attn.k_proj', attn_v='self_attn.v_proj',
+              attn_output='self_attn.o_proj', ffn_gate='mlp.gate_proj', ffn_up='mlp.up_proj', ffn_down='mlp.down_proj')
+GROUP = 32 # weights of a block in the file
+HALVES = dict(Q4_1=2, Q4_0=1) # numbers in half precision before the integers of a block
+
+def file_integers(rows:Tensor, # the bytes of each row of a weight, [o, bytes]
+                  kind:str, # "Q4_1" or "Q4_0"
+                 )->Integers: # [i, o]
+    "The numbers of the file as they are: no rounding"
+    n = HALVES[kind]
+    blocks = rows.unflatten(1, (-1, 2*n + GROUP//2))                                   # [o, groups, bytes]
+    d, *m = blocks[..., :2*n].contiguous().view(torch.float16).float().unbind(-1)
+    both = torch.stack([blocks[..., 2*n:] & 15, blocks[..., 2*n:] >> 4], 2).flatten(2)
+    ints = (both.to(torch.int8) - 8).flatten(1).t().contiguous()
+    return Integers(ints, d.t(), 4, (m[0] + 8*d).t() if m else None)
+
+def half_by_half(rows:Tensor, heads:int)->Tensor: # like `rows`
+    "Rows of pairs of neighbours in each head as the two halves that transformers turns"
+    return rows.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
+
+def file_layers(model:PreTrainedModel, # of the same file
+                file:Path): # yields linear layers of `model`, and their `Integers`
+    "The layers of the file whose integers can be multiplied as they are"
+    from gguf import GGUFReader
+    heads = dict(attn_q=model.config.num_attention_heads, attn_k=model.config.num_key_value_heads)
+    for t in GGUFReader(file).tensors:
+        place = re.fullmatch(r'blk\.(\d+)\.(\w+)\.weight', t.name)
+        if not place or t.tensor_type.name not in HALVES or place[2] not in PLACES: continue
+        rows = torch.tensor(t.data)
+        if place[2] in heads: rows = half_by_half(rows, heads[place[2]])
+        m = model.get_submodule(f'model.layers.{place[1]}.{PLACES[place[2]]}')
+        yield m, file_integers(rows, t.tensor_type.name).to(model.device)
+
+def smollm2_integers(device:torch.device, dtype:torch.dtype)->tuple: # model, tokenizer
+    "The same model with the integers of its file in their places, where they can be multiplied here"
+    model, tokenizer = smollm2(device, dtype)
+    why = why_no_integers([], 4, device)
+    if dtype != torch.bfloat16:
+        why = f'products of integers take bfloat16, and this target is to compute in {str(dtype)[6:]}'
+    if not why:
+        return with_integers(model, {m: IntegerLinear(w) for m, w in file_layers(model, gguf_file())}), tokenizer
+    warnings.warn(f'{why}: the integers of the file are held as floats, as large and as fast as such', stacklevel=4)
+    return model, tokenizer

@@ -6,14 +6,15 @@
 __all__ = ['StaticGPT2', 'StaticLlama', 'GraphedGPT2', 'GraphedLlama', 'is_written_out', 'as_cached']
 
 # %% ../nbs/14_written_out.ipynb #imports
-from functools import cached_property
+from copy import deepcopy
+from functools import cache, cached_property
 from typing import NamedTuple
-from weakref import finalize
+from weakref import WeakKeyDictionary, finalize, ref
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 from .blocks import GPT2Blocks, LlamaBlocks, _attend, _causal_mask
-from .layout import GPT2Weights, Weights, weights_of
+from .layout import KINDS, GPT2Weights, Weights, weights_of
 from .models import CachedLM, HFModel, check_back, check_each, check_rollback, check_room
 from .standard import watched
 from .theory import has_all
@@ -185,6 +186,61 @@ def as_cached(model)->CachedLM: # empty; every call on a transformers model give
     _check_kind(model)
     if not is_written_out(model): return HFModel(model)
     return view_of(weights_of(model), model.device.type == 'cuda')
+
+# %% ../nbs/14_written_out.ipynb #export-integers
+_origins, _integer_weights = WeakKeyDictionary(), WeakKeyDictionary() # model -> whom it shares with; threads, weights
+
+def _kind_of(model)->type: # a type in `KINDS`
+    "The standard type that this model was made from"
+    return next(k for k in type(model).__mro__ if k in KINDS)
+
+def integer_weights(model)->Weights:
+    "Those of a model of `with_integers`, laid out once for a number of threads; the head of its origin serves it too"
+    threads, w = _integer_weights.get(model, (None, None))
+    if threads == torch.get_num_threads(): return w
+    w, origin = KINDS[_kind_of(model)](model, fixed=True), _origins[model]()
+    if origin is not None and is_written_out(origin) and origin.lm_head.weight is model.lm_head.weight:
+        other = weights_of(origin)
+        if other.S == w.S: w.head = other.head
+    _integer_weights[model] = torch.get_num_threads(), w
+    return w
+
+class _OfIntegers:
+    "A standard model, but for the products of its layers"
+    def as_cached(self)->CachedLM:
+        "The written-out form on the same integers"
+        return view_of(integer_weights(self), self.device.type == 'cuda')
+
+def has_integers(model)->bool:
+    "Is it a written-out model of `with_integers`?"
+    return isinstance(model, _OfIntegers)
+
+@cache
+def _integer_kind(kind:type)->type:
+    "The class of models of this kind with layers of integers"
+    return type(f'Integer{kind.__name__}', (_OfIntegers, kind), {'__doc__': _OfIntegers.__doc__})
+
+def with_integers(model:PreTrainedModel, # is not changed
+                  layers:dict, # linear layer of `model` -> its `IntegerLinear`
+                 )->PreTrainedModel: # shares all else with `model`; transformers' own forward runs too
+    "A model like `model` with other layers in these places"
+    shared = {id(t): t for t in (*model.parameters(), *model.buffers())}
+    plain = getattr(model, 'plain', model)                                   # of a dialled model, that without its script
+    written_out = is_written_out(plain)
+    paths = {path: layers[m] for path, m in model.named_modules() if m in layers}
+    given = vars(model).pop('plain', None)
+    try:
+        new = deepcopy(model, shared)
+    finally:
+        if given is not None: vars(model)['plain'] = given
+    for path, m in paths.items():
+        place, _, name = path.rpartition('.')
+        setattr(new.get_submodule(place), name, m)
+    if written_out:
+        own = new.plain if plain is not model else new
+        own.__class__ = _integer_kind(type(plain))
+        _origins[own] = ref(plain)
+    return new
 
 # %% ../nbs/14_written_out.ipynb #export-texts
 class _Pass(NamedTuple):

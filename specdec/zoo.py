@@ -112,6 +112,7 @@ class Named(NamedTuple):
     "A target that another chapter can load, and the name of its draft"
     load:object # called with device and dtype; gives the model and its tokenizer
     draft:str
+    in_bits:dict={} # bits -> `load` of a model whose layers are integers of its file
 
 TARGETS = {} # name -> `Named`; the chapters of such models fill it
 DRAFTS = {} # name -> function of the target model and of what stands after a colon; `pairs` fills it
@@ -150,9 +151,17 @@ def load_target(target='tiny', # as for `load_pair`, like all the others
                 revision:str=None,
                 device_map=None,
                 offload_folder=None,
+                bits:int=None, # 8 or 4: a rounded target
                )->Pair: # whose draft is None
     "A target alone, with its tokenizer"
     check_name(target)
+    if bits is not None:
+        rounded = getattr(TARGETS.get(target), 'in_bits', {}).get(bits)
+        if rounded:
+            model, tokenizer = rounded(pick_device(device), pick_dtype(dtype, pick_device(device)))
+            return Pair(model, None, tokenizer, target)
+        pair = load_target(target, device, dtype, revision, device_map, offload_folder)
+        return replace(pair, target=import_module('specdec.quantise').rounded_target(pair.target, bits))
     if target == 'toy': return replace(toy_pair(device, dtype), draft=None)
     device, place = pick_device(device), TINY/'target' if target == 'tiny' else target
     dtype = pick_dtype('float32' if target == 'tiny' and dtype == 'auto' else dtype, device)
@@ -185,13 +194,15 @@ def load_pair(target='tiny', # "tiny", "toy", "smollm2", a hub id or a local fol
               device_map=None, # spread the target's layers over devices, CPU and disk: "auto", or module -> device
              offload_folder=None, # for layers on disk
              check:bool=True, # look whether the draft has another tokenizer? The text is right with any
+             target_bits:int=None, # 8 or 4: round the target, and decode what it then says
              translate:str='auto', # such a draft: by "text" or "shared" tokens, "auto" chooses, "no" refuses it
              )->Pair: # models in eval mode on `device`
     "A target and its draft, ready to use; with no arguments the trained pair that comes with the package"
     _check_pair(target, draft)
     check_spread(target, device_map)
-    if target == 'toy' and not _is_made(draft): return toy_pair(device, dtype)
-    pair = load_target(target, device, dtype, revision, device_map, offload_folder)
+    if target == 'toy' and not _is_made(draft) and target_bits is None: return toy_pair(device, dtype)
+    pair = load_target(target, device, dtype, revision, device_map, offload_folder, target_bits)
+    if target == 'toy' and not _is_made(draft): return replace(pair, draft=toy_pair(device, dtype).draft)
     if draft is None and target in TARGETS: draft = TARGETS[target].draft
     if draft is None or draft == 'tiny': place = TINY/'draft'
     elif _is_made(draft): place = None
