@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from numbers import Integral
 import torch, torch.nn.functional as F
 from torch import Tensor
+from .branching import judged_tree
 from .control import Never, as_controller, next_length
 from .distributions import Processors, Sampler, check_sampling, check_seed, is_sick, new_generator
 from .drafting import NoDraft, as_drafter
@@ -17,6 +18,7 @@ from .models import CachedLM
 from .written_out import as_cached
 from .rounds import Round, Stats
 from .texts import Lease, encode, end_tokens, finish_reason
+from .trees import Tree, cut_tree
 from .verification import as_rule, check_rule, judge
 
 # %% ../nbs/27_decoding.ipynb #until-end
@@ -41,7 +43,7 @@ def _judged(target:CachedLM, # has read at most the first `L` - 1 tokens
             q:Tensor, # the distributions they were drawn from, [g, V]
             rule, sampler, # what counts as accepted, how logits become tokens
             see=None, # called with the target's unwarped rows, [g + 1, V]
-           )->tuple: # closing token, [1]; on the host: x, it, kept, is a row of the target sick, or of the draft?
+           )->tuple: # closing token, [1]; on the host: x, it, kept, is a row of the target sick, or of the draft?, no tree
     "The target reads what is new in `text` and the drafted tokens after it, judges them and closes the round"
     text[L:L + len(x)] = x
     logits = target.forward(text[target.length:L + len(x)], last=len(x) + 1)
@@ -51,7 +53,7 @@ def _judged(target:CachedLM, # has read at most the first `L` - 1 tokens
     y = sampler.draw(rule.closing(p, q, x, n) if len(x) else p)
     rule.observe(p, q, x, n)
     g, host = len(x), _to_host(x, y, n, is_sick(p), *([is_sick(q)] if len(x) else []))
-    return y, (*host[:g + 2], any(host[g + 2:2*g + 3]), any(host[2*g + 3:]))
+    return y, (host[:g], *host[g:g + 2], any(host[g + 2:2*g + 3]), any(host[2*g + 3:]), None)
 
 # %% ../nbs/27_decoding.ipynb #draft-failed
 class DraftFailed(RuntimeError):
@@ -84,18 +86,19 @@ def _drafted(draft, # a `Drafter`
              sampler:Sampler,
              keep_going, # may stop the draft; None: nothing does
              target:CachedLM, # must not be moved
-            )->tuple: # x and q, as they were proposed
+            )->tuple: # x and q, as they were proposed, or a `Tree`
     "What `draft` proposes; a `DraftFailed` if it raises, but an error of the caller's own functions comes out as it is"
     if g <= 0: draft = NoDraft(target.vocab_size)
     own, read = [_Own(keep_going), sampler.processors or _Own(None)], target.length
     try:
-        x, q = draft.propose(ids, g, sampler, keep_going and own[0])
+        found = draft.propose(ids, g, sampler, keep_going and own[0])
     except Exception as e:
         if any(getattr(f, 'error', None) is e for f in own): raise
         raise DraftFailed(e, ids) from e
-    _check_proposal(draft, x, q, g)
     _check_unmoved(target, read)
-    return x, q
+    if isinstance(found, Tree): return cut_tree(found, target.max_length - len(ids))
+    _check_proposal(draft, *found, g)
+    return found
 
 # %% ../nbs/27_decoding.ipynb #check-round
 def _check_unmoved(target:CachedLM, *lengths)->None:
@@ -140,14 +143,16 @@ def speculate(ids:Tensor, # prompt, [n]
         with lease.turn():
             gamma, see = next_length(controller, limit - L), getattr(controller, 'see', None)
             _check_unmoved(target, 0, L - 1)
-            x, q = _drafted(draft, text[:L], min(gamma, limit - L - 1), sampler, controller.keep_going, target)
-            closing, (*x, y, n, sick_target, sick_draft) = _judged(target, text, L, x, q, rule, sampler, see)
+            found = _drafted(draft, text[:L], min(gamma, limit - L - 1), sampler, controller.keep_going, target)
+            judged = (judged_tree(target, text, L, found, rule, sampler, see, _to_host) if isinstance(found, Tree)
+                      else _judged(target, text, L, *found, rule, sampler, see))
+            closing, (x, y, n, sick_target, sick_draft, tree) = judged
             _check_finite(L, sick_target, sick_draft)
             x, n, tokens = _until_end(x, n, y, end)
             text[L + n:L + n + 1] = closing
             L += len(tokens)
             target.rollback(L - 1); draft.rollback(L - 1)
-            rnd = Round(torch.tensor(x, dtype=torch.long), gamma, n, torch.tensor(tokens), lossless)
+            rnd = Round(torch.tensor(x, dtype=torch.long), gamma, n, torch.tensor(tokens), lossless, tree)
             controller.observe(rnd)
         yield rnd
         if tokens[-1] in end: return

@@ -20,6 +20,7 @@ class Round:
     n:int # drafted tokens kept
     tokens:Tensor # emitted ids, [n + 1]: the kept ones and the closing token; [n] when a kept one ended the text
     lossless:bool=None # does the rule that judged it keep the target's distribution? None: nobody said
+    tree:tuple=None # drafted tokens and their parents, lists of ints, where they were a tree; `x` is its kept path then
 
     @property
     def tested(self)->int:

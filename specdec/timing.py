@@ -12,6 +12,7 @@ from copy import deepcopy
 from itertools import pairwise
 import torch
 from torch import Tensor
+from .branching import tree_reader
 from .control import Never, as_controller, device_wait
 from .decoding import generate
 from .drafting import as_drafter
@@ -173,6 +174,11 @@ class TimedModel(_StandIn):
     length = property(lambda self: self.inner.length)
     def rollback(self, length): self.inner.rollback(length)
     def forward(self, ids, last=None): return self.watch.call('forward', self.inner.forward, ids, last)
+    def forward_tree(self, *args):
+        "That of a tree of drafts too"
+        self.reader = tree_reader(self.inner)
+        return self.watch.call('forward', self.reader.forward_tree, *args)
+    def keep(self, path): self.reader.keep(path)
 
 class TimedDrafter(_StandIn):
     "A drafter whose proposals are timed"
