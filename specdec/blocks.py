@@ -69,9 +69,9 @@ def _causal_mask(at:Tensor, # positions of the rows, [m]
 class GPT2Blocks:
     "GPT-2, over the keys and values `kv` of whoever inherits it, with weights `w`"
     mask = staticmethod(_causal_mask)
-    def blocks(self, ids, at, end, mask):
-        "All layers, on the rows of `ids` at positions `at`, attending to those before `end`: [m, d]"
-        h = F.embedding(ids, self.w.wte) + self.w.wpe[at]
+    def blocks(self, ids, at, end, mask, positions=None):
+        "All layers, on the rows of `ids` in places `at`, attending to those before `end`; positions are places: [m, d]"
+        h = F.embedding(ids, self.w.wte) + self.w.wpe[at if positions is None else positions]
         for kv, layer in zip(self.kv, self.w.layers): self.block(h, kv, at, end, mask, *layer)
         return h
 
@@ -204,9 +204,10 @@ class LlamaBlocks:
     "Llama and its kin, over the keys and values `kv` of whoever inherits it, with weights `w`"
     def mask(self, at, n, dtype): return _causal_mask(at, n, dtype, self.w.window)
 
-    def blocks(self, ids, at, end, mask):
-        "All layers, on the rows of `ids` at positions `at`, attending to those before `end`: [m, d]"
-        h, turn = F.embedding(ids, self.w.wte), [t[at] for t in self.w.turns(end)]
+    def blocks(self, ids, at, end, mask, positions=None):
+        "All layers, on the rows of `ids` in places `at`, attending to those before `end`; positions are places: [m, d]"
+        where = at if positions is None else positions
+        h, turn = F.embedding(ids, self.w.wte), [t[where] for t in self.w.turns(end)]
         if mask is not None: mask = mask.repeat(self.w.groups, 1)                # each head of a group asks the same
         for kv, layer in zip(self.kv, self.w.layers): self.block(h, kv, at, end, mask, turn, *layer)
         return h
