@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Annotated
 import typer
 from .demo import run_demo
-from .requests import (Alpha, Backend, Chat, Data, Device, Draft, Dtype, Eos, Json, NewTokens, Prompt, Rule,
-                              Runs, Seed, Target, Temperature, Usage, as_backend, as_ends, as_grid, check_chat,
-                              check_cluster, check_files, check_settings, check_sweep, checking, folders,
-                              given, inputs, only_texts, open_models, path_opt, read_texts, reading, reading_line,
-                              text_opt, values)
+from .requests import (Alpha, Backend, Batch, Chat, Data, Device, Draft, Dtype, Eos, GammaMax, Json, NewTokens,
+                              Prompt, Rule, Runs, Seed, Target, Temperature, Usage, Verbose, as_backend, as_batches,
+                              as_ends, as_grid, check_chat, check_cluster, check_files, check_settings, check_sweep,
+                              checking, folders, given, inputs, only_texts, open_models, path_opt, read_texts, reading,
+                              reading_line, text_opt, values)
 from .terminal import (acceptance_lines, any_encoding, cautions, number, one_line, progress, show_plan,
                               show_rates, show_table, some, sweep_table, table, terminal, write)
 
@@ -209,16 +209,14 @@ def run_config(out, # from `terminal`: for results
     save(json, dict(config=settings.model_dump(), **found, rows=rows))
 
 # %% ../nbs/45_cli.ipynb #plan
-Verbose = Annotated[bool, typer.Option('--verbose', '-v', help='Show the kernel of each product too.')]
 PLAN = ('Examples:   specdec plan   |   specdec plan --backend dialled --target gpt2-medium --alpha 0.6   |   '
         'specdec plan --target gpt2-large --draft distilgpt2 --device auto')
 
 @app.command(epilog=PLAN, short_help='Should this pair speculate here, and how far ahead?')
 def plan(target:Target=None, draft:Draft=None, backend:Backend=None, device:Device='cpu', dtype:Dtype='auto',
          prompt:Prompt=None, data:Data=None, max_new_tokens:NewTokens=64,
-         gamma_max:Annotated[int, typer.Option(min=1, help='Longest draft to consider.')]=8,
-         temperature:Temperature=0., runs:Runs=5, seed:Seed=0, rule:Rule='token', alpha:Alpha=None, chat:Chat='auto',
-         eos:Eos=None, verbose:Verbose=False, json:Json=None):
+         gamma_max:GammaMax=8, temperature:Temperature=0., runs:Runs=5, seed:Seed=0, rule:Rule='token',
+         alpha:Alpha=None, chat:Chat='auto', eos:Eos=None, batch:Batch=None, verbose:Verbose=False, json:Json=None):
     "Does speculation pay for this pair on this machine, and with which draft length?"
     out, err = terminal(), terminal(stderr=True)
     with checking():
@@ -227,20 +225,22 @@ def plan(target:Target=None, draft:Draft=None, backend:Backend=None, device:Devi
         check_settings(rule, temperature, seed)
         check_chat(chat)
         backend = as_backend(backend, target, draft, alpha)
-        ends = as_ends(eos, backend)
+        ends, sizes = as_ends(eos, backend), as_batches(batch)
         texts = read_texts(prompt, data)
         pair = open_models(backend, target, draft, alpha, seed, device, dtype)
         given_texts, texts = texts, inputs(pair, texts, max_new_tokens, gamma_max, n=1, chat=chat, ends=ends)
     with progress(err) as told:
         p = planning.plan(pair, texts, range(1, gamma_max + 1), max_new_tokens, temperature, runs, seed, rule,
                           progress=told, eos_token_id=ends)
+        b = sizes and planning.plan_batches(pair, texts, sizes, p.tried, max_new_tokens, runs, progress=told, rule=rule,
+                                            temperature=temperature, seed=seed, eos_token_id=ends)
     names = (target, draft) if backend == 'hf' else ('TARGET', 'DRAFT')            # elsewhere our own pairs are unknown
     engines = planning.engine_settings(p.gamma, *names, temperature, rule)
     what = f'{some(len(texts), "prompt")} x {max_new_tokens} new tokens, temperature {temperature:g}, rule {rule}'
     templated, line = reading(pair, given_texts, chat, p.eos_token_ids)
-    if line: what += f'; {line}'
-    show_plan(out, p, engines, planning.ENGINES, what, verbose)
-    save(json, p.as_dict() | dict(chat=chat, templated=templated, engines=engines, engine_versions=planning.ENGINES))
+    show_plan(out, p, engines, planning.ENGINES, '; '.join(filter(None, (what, line))), verbose)
+    if b: write(out, b.verdict, 'bold')
+    save(json, p.as_dict() | (dict(batch=b.as_dict()) if b else {}) | dict(chat=chat, templated=templated, engines=engines, engine_versions=planning.ENGINES))
 
 # %% ../nbs/45_cli.ipynb #sweep
 def measure_points(err, # from `terminal`

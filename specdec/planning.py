@@ -12,7 +12,8 @@ from math import isfinite
 from .comparing import Costs, gain, loops, median_costs, method_rates, pass_costs, predicted
 from .machine import cpu_seconds, disturbances
 from .roofline import measured_environment, pass_rates
-from .timing import Clock, check_inputs, check_lengths, interleave, stepping
+from .timing import Clock, check_inputs, check_lengths, interleave, run_rates, stepping
+from .batch import generate_batch
 from .decoding import generate
 from .rounds import Stats, pooled
 from .pairs import DRAFTS
@@ -195,6 +196,51 @@ def plan(pair, # models and tokenizer
                 factors=miss_factors(costs, stats, again, seen, tried, length, measured),
                 environment=measured_environment(pair.target), rates=pass_rates(pair.target, again, tried),
                 rule=rule if isinstance(rule, str) else type(rule).__name__, disturbed=disturbed, eos_token_ids=ends)
+
+# %% ../nbs/35_planning.ipynb #batch-plan
+@dataclass(frozen=True)
+class BatchPlan:
+    "With how many texts side by side speculation pays"
+    gamma:int # draft length
+    rates:dict # texts -> tokens a second, [runs], of plain and of speculative decoding
+
+    @property
+    def gains(self)->dict:
+        "Texts -> speedup over plain decoding of the same batch; median rate over median rate"
+        return {b: gain(fast, plain)[0] for b, (plain, fast) in self.rates.items()}
+
+    @property
+    def verdict(self)->str:
+        "The answer in one sentence"
+        wins, losses = ([b for b, g in self.gains.items() if (g > 1) == won] for won in (True, False))
+        ran = ', '.join(f'{b}: {g:.2f}' for b, g in self.gains.items())
+        how = f'gamma {self.gamma}; speedup over plain decoding of as many, {ran}'
+        if not wins: return f'Side by side: do not speculate ({how}).'
+        if not losses: return f'Side by side: speculate with all of these numbers of texts ({how}).'
+        yes, no = (', '.join(map(str, o)) for o in (wins, losses))
+        return f'Side by side: speculate with {yes} texts, do not with {no} ({how}).'
+
+    def as_dict(self)->dict: return dict(gamma=self.gamma, rates=self.rates, gains=self.gains, verdict=self.verdict)
+
+def plan_batches(pair, # models and tokenizer
+                 inputs:list, # prompts, ids [n] each; repeated if they are too few
+                 batches, # numbers of texts side by side
+                 gamma, max_new_tokens:int=64, runs:int=3, # draft length; of each text; timed
+                 clock=None, progress=None, **settings # as for `plan`; others of `generate_batch`
+                )->BatchPlan:
+    "Time plain and speculative decoding of the same batches"
+    inputs, clock, rates = check_inputs(inputs), clock or Clock(pair.target.device), {}
+    step = stepping(progress, 'batches', 2*len(batches)*(runs + 1))
+    def loop(draft):
+        "Decodes texts side by side; how many tokens was that?"
+        return lambda texts: pooled(generate_batch(pair.target, draft, texts, len(texts), max_new_tokens, gamma,
+                                                   **settings)).new_tokens
+    two = dict(plain=loop(None), fast=loop(pair.draft))
+    for b in batches:
+        texts = [inputs[i % len(inputs)] for i in range(b)]
+        seconds, tokens = interleave(two, [texts], runs, clock=clock, done=step)
+        rates[b] = tuple(run_rates(seconds[k], tokens[k][0]) for k in ('plain', 'fast'))
+    return BatchPlan(gamma, rates)
 
 # %% ../nbs/35_planning.ipynb #engine-words
 ENGINES = dict(vllm='vLLM 0.33.0', sglang='SGLang 0.5.23', llama_cpp='llama.cpp of xllamacpp 2026.10.11549')

@@ -185,7 +185,16 @@ Rule = Annotated[str, text_opt(help='token, block, or a lossy one: ada, typical.
 Chat = Annotated[str, text_opt(help='Chat template: auto (for turns), yes (texts too) or no.')]
 ENDS = 'What ends a text: model, none, or token ids; default: model, and none for our own pairs.'
 Eos = Annotated[str, text_opt(help=ENDS)]
+GammaMax = Annotated[int, typer.Option(min=1, help='Longest draft to consider.')]
+Verbose = Annotated[bool, typer.Option('--verbose', '-v', help='Show the kernel of each product too.')]
+Batch = Annotated[str, text_opt(help='Numbers of texts side by side to measure as well, with commas, as in 1,2,4,8,16.')]
 Json = Annotated[Path, path_opt(help='Write the results to this file.')]
+
+def as_batches(batch:str)->list: # None: nothing was asked for
+    "Numbers of texts side by side; a `Usage` says what they may be"
+    sizes = [] if batch is None else batch.split(',')
+    if all(o.strip().isdecimal() and int(o) for o in sizes): return [*map(int, sizes)]
+    raise Usage(f'--batch {batch}: give whole numbers >= 1 with commas, as in 1,2,4,8,16')
 
 # %% ../nbs/42_requests.ipynb #settings
 def check_settings(rule:str, # --rule
