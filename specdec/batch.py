@@ -80,7 +80,8 @@ class Text:
 
     def verdict(self, logits:Tensor, # of the target, [g + 1, V]
                 x:Tensor, q:Tensor, # drafted tokens and the distributions they were drawn from
-               )->tuple: # tensors of whole numbers: x, closing token, kept; is a row of the target sick, or of the draft?
+               # tensors of whole numbers: x, closing token, kept; is a row of the target sick, or of the draft?
+               )->tuple:
         "Judge and close a round, without waiting for the device"
         if see := getattr(self.controller, 'see', None): see(logits.float().softmax(-1))
         p = self.sampler.rows(logits, self.tokens[:self.L + len(x)])
@@ -234,7 +235,8 @@ def decode_batch(waiting:list, # of `Text`s
 # %% ../nbs/29_batch.ipynb #generate-batch
 def _is_each(value)->bool:
     "Is this a list of values, one a prompt? (A list of ids that end a text is one value.)"
-    return isinstance(value, list) and any(o is None or isinstance(o, (set, frozenset, list, tuple, str)) for o in value)
+    return isinstance(value, list) and any(o is None or isinstance(o, (set, frozenset, list, tuple, str))
+                                           for o in value)
 
 def _each(name:str, value, n:int, several:bool)->list: # [n]
     "One value a prompt; a `ValueError` if there are more or fewer"

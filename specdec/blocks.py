@@ -182,7 +182,8 @@ class LlamaWeights(Weights):
     "Those of a model like Llama"
     def lay_out(self, model)->None:
         "Table, angles, blocks, last norm and head"
-        t, to, a = model.model, _LlamaLayout(model, self.kernels, self.lean, 1, self.fixed), model.model.layers[0].self_attn
+        t, to, a = model.model, _LlamaLayout(model, self.kernels, self.lean, 1,
+                                             self.fixed), model.model.layers[0].self_attn
         self.S, self.head_dim, self.groups = 1, a.head_dim, a.num_key_value_groups
         self.kv_heads = a.k_proj.out_features // a.head_dim
         self.window = model.config.sliding_window if isinstance(model, MistralForCausalLM) else None

@@ -83,10 +83,6 @@ class _StaticReader(_Reader):
 
 class _HFReader(_Reader):
     "Over transformers' own forward and cache"
-    def __init__(self, lm):
-        super().__init__(lm)
-        _check_reads_trees(lm.model)
-
     @torch.inference_mode()
     def read(self, rows, first):
         "The logits of a pass"
@@ -110,15 +106,12 @@ def _check_reads_trees(model)->None:
     if model in _tried: return
     said = f'{type(model).__name__} cannot read a tree of drafts: give it a chain, a draft without branches'
     config = model.config.get_text_config()
-    kinds = {*(getattr(config, 'layer_types', None) or ())}
     window = getattr(config, 'sliding_window', None) if getattr(config, 'use_sliding_window', True) else None
-    if window or kinds & {'sliding_attention', 'chunked_attention'}:
+    if window or {*(getattr(config, 'layer_types', None) or ())} & {'sliding_attention', 'chunked_attention'}:
         raise ValueError(f'its attention looks through a window, and {said}')
     a, b, c, d = torch.arange(1, 5, device=model.device).remainder(config.vocab_size).split(1)
-    reader = object.__new__(_HFReader)
-    _Reader.__init__(reader, HFModel(model))
     try:
-        tree = reader.forward_tree(a, torch.cat([b, c, d]), [-1, -1, 1])[[0, 2, 3]]
+        tree = _HFReader(HFModel(model)).forward_tree(a, torch.cat([b, c, d]), [-1, -1, 1])[[0, 2, 3]]
     except (TypeError, ValueError, RuntimeError, IndexError) as e:
         raise ValueError(f'{said} ({" ".join(str(e).split()):.120})') from None
     text = HFModel(model).forward(torch.cat([a, c, d]))
@@ -130,7 +123,9 @@ def tree_reader(lm): # with `forward_tree` and `keep`
     "A view of a model as one that reads trees; a `ValueError` if it cannot"
     if hasattr(lm, 'forward_tree'): return lm
     if isinstance(lm, _Static): return _StaticReader(lm)
-    if isinstance(lm, HFModel): return _HFReader(lm)
+    if isinstance(lm, HFModel):
+        _check_reads_trees(lm.model)
+        return _HFReader(lm)
     raise ValueError(f'{type(lm).__name__} has no forward_tree: only views of as_cached read trees; give it a chain')
 
 # %% ../nbs/26_branching.ipynb #judged
@@ -166,7 +161,7 @@ def judged_tree(target, # has read at most the first `L` - 1 tokens
     p, K = _rows(logits, text[:L], tree, sampler), max(map(len, kids))
     path, close = judge_tree(p, tree, sampler.uniform(len(p)*K, p.device).reshape(len(p), K))
     y = sampler.draw(close)
-    sick = is_sick(logits).any()[None], is_sick(logits[:1] if tree.q is None else tree.q[:1]).any()[None]
+    sick = [is_sick(o).any()[None] for o in (logits, logits[:0] if tree.q is None else tree.q)]
     host = to_host(path, y, *sick, tree.tokens)
     y_, sick_target, sick_draft, *tokens = host[len(path):]
     places = [i - 1 for i in dict.fromkeys(host[:len(path)]) if i]
@@ -174,7 +169,6 @@ def judged_tree(target, # has read at most the first `L` - 1 tokens
     reader.keep(places)
     line = drafted_line(kids, places)
     if see: see(logits[[0, *(i + 1 for i in line)]].float().softmax(-1))
-    sick_draft = sick_draft and tree.q is not None
     return y, ([tokens[i] for i in line], y_, len(places), bool(sick_target), bool(sick_draft), (tokens, tree.parents))
 
 # %% ../nbs/26_branching.ipynb #grow
@@ -204,8 +198,9 @@ class _Growing:
         if self.seen:
             path, at = [], -1
             for t in ids[self.reader.base:].tolist():
-                at = next((i for i, (o, parent) in enumerate(zip(self.seen, self.parents)) if (o, parent) == (t, at)), None)
-                if at is None: break
+                read = [*zip(self.seen, self.parents)]
+                if (t, at) not in read: break
+                at = read.index((t, at))
                 path.append(at)
             self.reader.keep(path)
             self.seen, self.parents = [], []
@@ -228,7 +223,7 @@ class TreeDraft(_Growing):
     "A draft model grows a tree of a fixed shape, a level a pass (SpecInfer, arXiv 2305.09781)"
     def __init__(self, draft, # a transformers model, a `CachedLM`, or a `ModelDraft`
                  branching=(3, 2, 1), # children of each token, level by level
-                 how:str='top', # the likeliest children, or, at a temperature, drawn: "iid", or no token twice: "without"
+                 how:str='top', # the likeliest children, or drawn at a temperature: "iid", or none twice: "without"
                 ):
         branching = (branching,) if isinstance(branching, int) else tuple(branching)
         if not branching: raise ValueError('branching=(): give the children of each level, such as (3, 2, 1)')
@@ -249,7 +244,8 @@ class TreeDraft(_Growing):
             if not self.room(ids, len(level)): break
             logits = self.logits(new, tokens[-1], [parents[i] for i in level if i >= 0])
             rows.append(sampler.rows(logits) if drawn else logits)
-            x = siblings(rows[-1], k, sampler.generator, iid) if drawn else logits.topk(min(k, logits.shape[-1])).indices
+            k = min(k, logits.shape[-1])
+            x = siblings(rows[-1], k, sampler.generator, iid) if drawn else logits.topk(k).indices
             parents = parents + [i for i, family in zip(level, (x >= 0).tolist()) for there in family if there]
             tokens.append(x[x >= 0])
             new = ids[:0]
@@ -266,7 +262,8 @@ class DynamicTree(_Growing):
                  depth:int=6, # levels at most
                  width:int=4, # paths that are gone on with on a level, and children of each
                 ):
-        self.nodes, self.depth, self.width = (as_whole(k, v, 1) for k, v in dict(nodes=nodes, depth=depth, width=width).items())
+        given = dict(nodes=nodes, depth=depth, width=width)
+        self.nodes, self.depth, self.width = (as_whole(k, n, 1) for k, n in given.items())
         super().__init__(draft)
 
     def propose(self, ids:Tensor, # all tokens so far, [L]
@@ -293,8 +290,8 @@ class DynamicTree(_Growing):
         tokens = torch.tensor([found[i][1] for i in kept], device=ids.device).long()
         return Tree(tokens, [place[found[i][2]] for i in kept])
 
-    def likely(self, logits:Tensor, sampler:Sampler)->tuple: # logarithms of the probabilities, tokens; lists, [m][width]
-        "The likeliest children of each row"
+    def likely(self, logits:Tensor, sampler:Sampler)->tuple: # two lists, [m][width]
+        "Logarithms of the probabilities of the likeliest children of each row, and their tokens"
         rows = logits.float().softmax(-1) if sampler.greedy else sampler.rows(logits)
         p, x = rows.topk(min(self.width, rows.shape[-1]))
         return p.clamp(min=1e-30).log().tolist(), x.tolist()

@@ -43,7 +43,8 @@ def _judged(target:CachedLM, # has read at most the first `L` - 1 tokens
             q:Tensor, # the distributions they were drawn from, [g, V]
             rule, sampler, # what counts as accepted, how logits become tokens
             see=None, # called with the target's unwarped rows, [g + 1, V]
-           )->tuple: # closing token, [1]; on the host: x, it, kept, is a row of the target sick, or of the draft?, no tree
+           # closing token, [1]; on the host: x, it, kept, is a row of the target sick, or of the draft?, no tree
+           )->tuple:
     "The target reads what is new in `text` and the drafted tokens after it, judges them and closes the round"
     text[L:L + len(x)] = x
     logits = target.forward(text[target.length:L + len(x)], last=len(x) + 1)

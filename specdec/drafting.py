@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from .distributions import Sampler, one_hot
 from .theory import as_range, as_real, as_whole, has_all, shown
-from .layout import weights_of
+from .layout import has_integers, integer_weights, weights_of
 from .models import CachedLM, HFModel
-from .written_out import as_cached, has_integers, integer_weights, is_written_out, view_of
+from .written_out import as_cached, is_written_out, view_of
 
 # %% ../nbs/18_drafting.ipynb #drafter
 @runtime_checkable

@@ -87,7 +87,8 @@ def _check_settings(config, # the `GenerationConfig` of this call
 def _check_several(ids:Tensor, processors, streamers:list)->None: # `ids`: [batch, n]
     "Raise a `ValueError` that names what serves one text only"
     if streamers:
-        raise ValueError(f'a streamer and {len(ids)} sequences: a streamer takes one, in transformers as well; leave it '
+        raise ValueError(f'a streamer and {len(ids)} sequences: a streamer takes one, in transformers as well; leave '
+                         f'it '
                          'out, or call generate for each')
     by_place = next((type(p).__name__ for p in processors if isinstance(p, _BY_PLACE)), None)
     if by_place:
@@ -283,8 +284,7 @@ def generate_with(model, # whose `generate` was called
         raise ValueError('assistant_tokenizer: the draft must use the tokenizer of the target; leave it out')
     config = model.generation_config if generation_config is None else generation_config
     strings = stop_strings or config.stop_strings or model.generation_config.stop_strings
-    # transformers has no tokenizer for them once a callable is in its place
-    if strings:
+    if strings:                                   # transformers has no tokenizer for them beside a callable
         stopping_criteria, kwargs['stop_strings'] = _with_strings(stopping_criteria, strings, tokenizer), None
     loop = speculative(assistant_model, gamma=gamma, rule=rule, seed=seed, streamer=streamer)
     return GenerationMixin.generate(model, generation_config=generation_config, custom_generate=loop,

@@ -7,7 +7,8 @@ __all__ = ['lean']
 
 # %% ../nbs/12_layout.ipynb #imports
 import ctypes, re, sys
-from copy import copy
+from copy import copy, deepcopy
+from functools import cache
 from pathlib import Path
 from weakref import WeakKeyDictionary, ref
 import torch
@@ -183,3 +184,62 @@ def lean(model:PreTrainedModel)->PreTrainedModel: # the same, fit for this packa
         _laid_out.pop(model, None)
         _laid_out[model] = lay_out(model, consume=True)
     return model
+
+# %% ../nbs/12_layout.ipynb #export-integers
+def is_standard(model)->bool:
+    "Is it what was published, in each module?"
+    try:
+        watched(model)
+    except ValueError:
+        return False
+    return True
+
+_origins, _integer_weights = WeakKeyDictionary(), WeakKeyDictionary() # model -> whom it shares with; threads, weights
+
+def _kind_of(model)->type: # a type in `KINDS`
+    "The standard type that this model was made from"
+    return next(k for k in type(model).__mro__ if k in KINDS)
+
+def integer_weights(model)->Weights:
+    "Those of a model of `with_integers`, laid out once for a number of threads; the head of its origin serves it too"
+    threads, w = _integer_weights.get(model, (None, None))
+    if threads == torch.get_num_threads(): return w
+    w, origin = KINDS[_kind_of(model)](model, fixed=True), _origins[model]()
+    if origin is not None and is_standard(origin) and origin.lm_head.weight is model.lm_head.weight:
+        other = weights_of(origin)
+        if other.S == w.S: w.head = other.head
+    _integer_weights[model] = torch.get_num_threads(), w
+    return w
+
+class _OfIntegers: "A standard model, but for the products of its layers"
+
+def has_integers(model)->bool:
+    "Is it a written-out model of `with_integers`?"
+    return isinstance(model, _OfIntegers)
+
+@cache
+def _integer_kind(kind:type)->type:
+    "The class of models of this kind with layers of integers"
+    return type(f'Integer{kind.__name__}', (_OfIntegers, kind), {'__doc__': _OfIntegers.__doc__})
+
+def with_integers(model:PreTrainedModel, # is not changed
+                  layers:dict, # linear layer of `model` -> its `IntegerLinear`
+                 )->PreTrainedModel: # shares all else with `model`; transformers' own forward runs too
+    "A model like `model` with other layers in these places"
+    shared = {id(t): t for t in (*model.parameters(), *model.buffers())}
+    plain = getattr(model, 'plain', model)                                   # of a dialled model, that without its script
+    written_out = is_standard(plain)
+    paths = {path: layers[m] for path, m in model.named_modules() if m in layers}
+    given = vars(model).pop('plain', None)
+    try:
+        new = deepcopy(model, shared)
+    finally:
+        if given is not None: vars(model)['plain'] = given
+    for path, m in paths.items():
+        place, _, name = path.rpartition('.')
+        setattr(new.get_submodule(place), name, m)
+    if written_out:
+        own = new.plain if plain is not model else new
+        own.__class__ = _integer_kind(type(plain))
+        _origins[own] = ref(plain)
+    return new

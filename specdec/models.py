@@ -207,7 +207,8 @@ def _check_holes(lm:HFModel)->None:
     "Raise a `ValueError` unless places of the cache can be hidden from `lm` without a trace"
     name, config = type(lm.model).__name__, lm.model.config.get_text_config()
     if missing := {'position_ids', 'attention_mask'} - lm.takes:
-        raise ValueError(f'{name} takes no {" and no ".join(sorted(missing))}: several texts in one pass cannot be kept '
+        raise ValueError(f'{name} takes no {" and no ".join(sorted(missing))}: several texts in one pass cannot be '
+                         f'kept '
                          'apart; decode them one at a time, with generate')
     kinds, windows = {*(getattr(config, 'layer_types', None) or ())}, ('sliding_window', 'attention_chunk_size')
     sizes = [n for k in windows if (n := getattr(config, k, None)) and n < lm.max_length]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from .kernels import IntegerLinear, Integers, why_no_integers
-from .written_out import with_integers
+from .layout import with_integers
 from .zoo import quietly
 
 # %% ../nbs/19_smollm2.ipynb #file

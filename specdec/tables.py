@@ -110,7 +110,8 @@ class Table:
     def add(self, row:dict)->None:
         "Write a row, a point with what was measured at it; a `ValueError` if somebody else has written in between"
         if self._size_now() != self.size:
-            raise ValueError(f'{self.path}: it was changed by somebody else in the meantime, and nothing more is written: '
+            raise ValueError(f'{self.path}: it was changed by somebody else in the meantime, and nothing more is '
+                             f'written: '
                              'give each run a table of its own, or wait until the other one is done')
         add_row(self.path, row)
         self.size = self._size_now()

@@ -137,7 +137,8 @@ def rates_table(got:dict)->Table: # from `compare`
         low, high = got['range'][k]
         return (NAMES[k], f'{rate[k]:.3g}', f'{low:.3g}-{high:.3g}', times(k, 'baseline'), times(k, 'hf_baseline'),
                 judged.get(k) or '')
-    checked = 'greedy check' if got.get('temperature') else 'greedy text'            # a sampled text is not judged itself
+    # a sampled text is not judged itself
+    checked = 'greedy check' if got.get('temperature') else 'greedy text'
     head = '', 'tok/s', 'range', 'x target alone', 'x transformers', checked
     return table(head, [row(k) for k in NAMES if rate.get(k)])
 
