@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from specdec import autoregressive, generate, generate_batch
+from specdec.branching import TreeDraft
 from specdec.dialled import dialled_pair
 from specdec.drafting import ModelDraft, PromptLookup
 from specdec.rounds import pooled
@@ -125,3 +126,8 @@ def test_dialled_pairs(dtype):
     got = [*generate_batch(pair.target, pair.draft, starts, 3, 20)]
     assert tokens(got) == tokens(want)
     assert pooled(got) == pooled(want)
+
+
+def test_trees_are_refused_by_name():
+    with pytest.raises(ValueError, match='TreeDraft drafts trees'):
+        [*generate_batch(TARGET, TreeDraft(DRAFT), STARTS, 2, 8)]
