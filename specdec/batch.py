@@ -18,6 +18,7 @@ from .models import CachedLM
 from .rounds import Round
 from .texts import Lease, encode_all, end_tokens
 from .theory import as_whole, shown
+from .trees import Tree
 from .verification import as_rule, check_rule, judge
 from .written_out import as_cached
 
@@ -50,10 +51,7 @@ class OneByOne:
         self.lm.rollback(0)
         return self.lm.forward(ids, last=k)
 
-def side_by_side(lm:CachedLM, # whose weights are read
-                 slots:int, # texts at a time
-                 positions:int, # tokens of the longest
-                ): # with `lengths`, `enter`, `leave`, `forward`, `rollback`
+def side_by_side(lm:CachedLM, slots:int, positions:int): # texts at a time; tokens of the longest
     "A view of several texts"
     return lm.side_by_side(slots, positions) if hasattr(lm, 'side_by_side') else OneByOne(lm)
 
@@ -167,7 +165,11 @@ class EachText:
         "What is proposed for one text"
         self.draft.rollback(0)
         ids = text.tokens[:text.L]
-        return _drafted(self.draft, ids, g, text.sampler, text.controller.keep_going, self.target)
+        found = _drafted(self.draft, ids, g, text.sampler, text.controller.keep_going, self.target)
+        if isinstance(found, Tree):
+            raise ValueError(f'{type(self.draft).__name__} drafts trees, and texts side by side read one branch each: '
+                             'give another draft, or call generate for each')
+        return found
 
 def drafts_for(draft, target:CachedLM, slots:int, positions:int):
     "`draft` for several texts: in common passes if a model drafts in the way of `ModelDraft`"
@@ -175,9 +177,7 @@ def drafts_for(draft, target:CachedLM, slots:int, positions:int):
     return ModelTexts(draft, target, slots, positions) if common else EachText(draft, target)
 
 # %% ../nbs/29_batch.ipynb #loop
-def batch_round(texts:list, # of `Text`s, in the order of the views
-                target, drafts, # views of several texts
-               )->None:
+def batch_round(texts:list, target, drafts)->None: # `Text`s, in the order of the two views
     "A round of each text: one pass of the target, one wait for the device"
     gammas = [next_length(t.controller, t.limit - t.L) for t in texts]
     drafted = drafts.propose(texts, [min(g, t.limit - t.L - 1) for t, g in zip(texts, gammas)])
