@@ -8,6 +8,7 @@ import nbdev.processors
 from nbdev.config import get_config
 from nbdev.quarto import refresh_quarto_yml
 from nbdev.serve import proc_nbs
+import live_site
 
 # as nbdev names it: 01_acceptance.ipynb -> acceptance.ipynb
 def page(name): return re.sub(r'^\d+[a-zA-Z0-9]*_', '', name)
@@ -141,6 +142,7 @@ def build(quarto=None):
         cmd = [sys.executable, '-m', 'smalldocs.cli', 'render', str(proc), '--strict']
     subprocess.run(cmd, check=True)
     offline(proc/cfg.doc_path.name)
+    print(live_site.add(proc/cfg.doc_path.name)) # the pair in the browser
     shutil.rmtree(cfg.doc_path, ignore_errors=True)
     shutil.move(proc/cfg.doc_path.name, cfg.doc_path)
     return cfg.doc_path

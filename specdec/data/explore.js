@@ -26,6 +26,14 @@ const slider = (name, {min, max, step, value, digits = 2}, act) => {
 
 const key = names => make('p', {class: 'sd-key'}, ...Object.entries(names).flatMap(([name, colour]) => [make('i', {style: `background: ${colour}`}), name]))
 
+// A token as a box shows it, running text, and what became of a drafted token
+const MARK = {' ': '·', '\n': '⏎', '\t': '⇥'}
+const coded = c => /[\p{C}\p{Z}]/u.test(c) ? `\\u${c.codePointAt(0).toString(16).padStart(4, '0')}` : c
+const visible = s => [...s].map(c => MARK[c] || coded(c)).join('')
+const plain = s => [...s].map(c => MARK[c] ? c : coded(c)).join('')     // running text: white space as it is
+const fate = (r, i) => i < r.n ? 'kept' : i < r.tested ? 'rejected' : 'untested'
+const share = x => x < .001 && x > 0 ? x.toExponential(0) : x.toFixed(3)
+
 const start = (kind, build) => document.querySelectorAll(`.sd-${kind}:not([data-ready])`).forEach(root => {
   root.dataset.ready = ''
   root.replaceChildren()

@@ -1,10 +1,4 @@
 // A recorded generation, round by round. Each round has three steps: draft, verify, close.
-const MARK = {' ': '·', '\n': '⏎', '\t': '⇥'}
-const coded = c => /[\p{C}\p{Z}]/u.test(c) ? `\\u${c.codePointAt(0).toString(16).padStart(4, '0')}` : c
-const visible = s => [...s].map(c => MARK[c] || coded(c)).join('')
-const plain = s => [...s].map(c => MARK[c] ? c : coded(c)).join('')     // running text: white space as it is
-const fate = (r, i) => i < r.n ? 'kept' : i < r.tested ? 'rejected' : 'untested'
-const share = x => x < .001 && x > 0 ? x.toExponential(0) : x.toFixed(3)
 const STEPS = ['draft', 'verify', 'close']
 
 start('rounds', (root, {recordings, seconds}) => {
