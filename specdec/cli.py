@@ -14,10 +14,10 @@ from typing import Annotated
 import typer
 from .demo import run_demo
 from .requests import (Alpha, Backend, Batch, Chat, Data, Device, Draft, Dtype, Eos, GammaMax, Json, NewTokens,
-                              Prompt, Rule, Runs, Seed, Target, Temperature, Usage, Verbose, as_backend, as_batches,
-                              as_ends, as_grid, check_chat, check_cluster, check_files, check_settings, check_sweep,
-                              checking, folders, given, inputs, only_texts, open_models, path_opt, read_texts, reading,
-                              reading_line, text_opt, values)
+                              Nodes, Prompt, Rule, Runs, Seed, Target, Temperature, Tree, Usage, Verbose, as_backend,
+                              as_batches, as_ends, as_grid, check_chat, check_cluster, check_files, check_settings,
+                              check_sweep, checking, folders, given, inputs, only_texts, open_models, path_opt,
+                              read_texts, reading, reading_line, text_opt, values, with_tree)
 from .terminal import (acceptance_lines, any_encoding, cautions, number, one_line, progress, show_plan,
                               show_rates, show_table, some, sweep_table, table, terminal, write)
 
@@ -77,7 +77,6 @@ def save(path:Path, # .json, or None
 
 # %% ../nbs/45_cli.ipynb #demo
 DEMO = ('Examples:   specdec demo   |   specdec demo --prompt "class Stack:" --gamma 4   |   '
-        'specdec demo --temperature 0.8 --json demo.json   |   '
         'specdec demo --target smollm2 --chat yes --prompt "What is a prime number?"')
 SHOWN = '0 is greedy; default: a sampled text at 0.8 and a greedy one.'
 LENGTH = 'Draft length; default: the best one for this pair on this machine.'
@@ -88,14 +87,14 @@ def demo(prompt:Prompt=None,
          tokens:Annotated[int, typer.Option(min=1, help='New tokens for each prompt.')]=128,
          temperature:Annotated[float, typer.Option(help=SHOWN)]=None,
          seed:Seed=0, device:Device='cpu', dtype:Dtype='auto', runs:Runs=3, target:Target=None, draft:Draft=None,
-         chat:Chat='auto', eos:Eos=None, json:Json=None):
+         chat:Chat='auto', eos:Eos=None, tree:Tree=None, nodes:Nodes=None, json:Json=None):
     "Show texts, check the greedy one, time them: offline, with the pair that comes with the package, or smollm2."
     with checking():
         check_files(folders(target, draft), {'--json': json})
         check_settings('token', temperature or 0., seed)
         check_chat(chat)
         ends = as_ends(eos, as_backend(None, target, draft, None))
-        pair = open_models(None, target, draft, None, seed, device, dtype)
+        pair, gamma = with_tree(open_models(None, target, draft, None, seed, device, dtype), tree, nodes, gamma)
         asked = read_texts(prompt, None)
         texts = inputs(pair, asked, tokens, gamma, chat=chat, ends=ends)
     got = run_demo(terminal(), terminal(stderr=True), pair, texts, gamma, tokens, temperature, runs, seed, ends)
@@ -136,7 +135,7 @@ def bench(context:typer.Context,
           max_new_tokens:NewTokens=64,
           gamma:Annotated[int, typer.Option('--gamma', '--k', min=1, help='Draft length.')]=4,
           temperature:Temperature=0., runs:Runs=3, seed:Seed=0, rule:Rule='token', alpha:Alpha=None,
-          chat:Chat='auto', eos:Eos=None, json:Json=None):
+          chat:Chat='auto', eos:Eos=None, tree:Tree=None, nodes:Nodes=None, json:Json=None):
     "Plain, speculative and transformers' decoding on the same models, interleaved; or a configuration file."
     out, err = terminal(), terminal(stderr=True)
     if config:
@@ -154,14 +153,13 @@ def bench(context:typer.Context,
         check_chat(chat)
         ends = as_ends(eos, as_backend(backend, target, draft, alpha))
         texts = read_texts(prompt, data)
-        pair = open_models(backend, target, draft, alpha, seed, device, dtype)
+        pair, gamma = with_tree(open_models(backend, target, draft, alpha, seed, device, dtype), tree, nodes, gamma)
         given_texts, texts = texts, inputs(pair, texts, max_new_tokens, gamma, chat=chat, ends=ends)
     with progress(err) as told:
         got = compare(pair, texts, gamma, max_new_tokens, temperature, runs, seed, rule=rule, progress=told,
                       eos_token_id=ends)
     write(out, f'{pair.name}, {some(len(texts), "prompt")} x {max_new_tokens} new tokens, temperature {temperature:g}, '
-               f'rule {rule}, '
-               f'median of {some(runs, "interleaved run")}', 'bold')
+               f'rule {rule}, median of {some(runs, "interleaved run")}', 'bold')
     templated, line = reading(pair, given_texts, chat, got['eos_token_ids'])
     show_rates(out, got, [*acceptance_lines(got), *filter(None, [line])])
     save(json, {**got, 'chat': chat, 'templated': templated})
@@ -209,14 +207,14 @@ def run_config(out, # from `terminal`: for results
     save(json, dict(config=settings.model_dump(), **found, rows=rows))
 
 # %% ../nbs/45_cli.ipynb #plan
-PLAN = ('Examples:   specdec plan   |   specdec plan --backend dialled --target gpt2-medium --alpha 0.6   |   '
-        'specdec plan --target gpt2-large --draft distilgpt2 --device auto')
+PLAN = 'Examples:   specdec plan   |   specdec plan --tree 3,2,1   |   specdec plan --target gpt2-large --draft gpt2'
 
 @app.command(epilog=PLAN, short_help='Should this pair speculate here, and how far ahead?')
 def plan(target:Target=None, draft:Draft=None, backend:Backend=None, device:Device='cpu', dtype:Dtype='auto',
          prompt:Prompt=None, data:Data=None, max_new_tokens:NewTokens=64,
          gamma_max:GammaMax=8, temperature:Temperature=0., runs:Runs=5, seed:Seed=0, rule:Rule='token',
-         alpha:Alpha=None, chat:Chat='auto', eos:Eos=None, batch:Batch=None, verbose:Verbose=False, json:Json=None):
+         alpha:Alpha=None, chat:Chat='auto', eos:Eos=None, batch:Batch=None, tree:Tree=None, nodes:Nodes=None,
+         verbose:Verbose=False, json:Json=None):
     "Does speculation pay for this pair on this machine, and with which draft length?"
     out, err = terminal(), terminal(stderr=True)
     with checking():
@@ -227,7 +225,8 @@ def plan(target:Target=None, draft:Draft=None, backend:Backend=None, device:Devi
         backend = as_backend(backend, target, draft, alpha)
         ends, sizes = as_ends(eos, backend), as_batches(batch)
         texts = read_texts(prompt, data)
-        pair = open_models(backend, target, draft, alpha, seed, device, dtype)
+        pair, gamma_max = with_tree(open_models(backend, target, draft, alpha, seed, device, dtype), tree, nodes,
+                                    gamma_max)
         given_texts, texts = texts, inputs(pair, texts, max_new_tokens, gamma_max, n=1, chat=chat, ends=ends)
     with progress(err) as told:
         p = planning.plan(pair, texts, range(1, gamma_max + 1), max_new_tokens, temperature, runs, seed, rule,
@@ -235,12 +234,13 @@ def plan(target:Target=None, draft:Draft=None, backend:Backend=None, device:Devi
         b = sizes and planning.plan_batches(pair, texts, sizes, p.tried, max_new_tokens, runs, progress=told, rule=rule,
                                             temperature=temperature, seed=seed, eos_token_id=ends)
     names = (target, draft) if backend == 'hf' else ('TARGET', 'DRAFT')            # elsewhere our own pairs are unknown
-    engines = planning.engine_settings(p.gamma, *names, temperature, rule)
+    engines = {} if tree or nodes else planning.engine_settings(p.gamma, *names, temperature, rule)
     what = f'{some(len(texts), "prompt")} x {max_new_tokens} new tokens, temperature {temperature:g}, rule {rule}'
     templated, line = reading(pair, given_texts, chat, p.eos_token_ids)
     show_plan(out, p, engines, planning.ENGINES, '; '.join(filter(None, (what, line))), verbose)
     if b: write(out, b.verdict, 'bold')
-    save(json, p.as_dict() | (dict(batch=b.as_dict()) if b else {}) | dict(chat=chat, templated=templated, engines=engines, engine_versions=planning.ENGINES))
+    save(json, p.as_dict() | (dict(batch=b.as_dict()) if b else {}) |
+               dict(chat=chat, templated=templated, engines=engines, engine_versions=planning.ENGINES))
 
 # %% ../nbs/45_cli.ipynb #sweep
 def measure_points(err, # from `terminal`

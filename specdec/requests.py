@@ -70,12 +70,9 @@ def as_backend(backend:str, # --backend, or None
     return backend
 
 def open_models(backend:str, # as for `as_backend`
-                target:str,
-                draft:str,
-                alpha:float,
+                target:str, draft:str, alpha:float,
                 seed:int, # of a dialled pair
-                device:str,
-                dtype:str,
+                device:str, dtype:str,
                ): # -> `Pair`
     "The models that the options ask for"
     from specdec.distributions import check_seed
@@ -86,6 +83,21 @@ def open_models(backend:str, # as for `as_backend`
     shape = 'gpt2-large' if target in (None, backend) else target
     return open_pair(f'random {shape}', draft, .7 if alpha is None else alpha, seed, device=device, dtype=dtype)
 
+def with_tree(pair, # models and tokenizer
+              tree:str, nodes:int, # --tree, --nodes, or None
+              gamma:int, # levels, where the tree does not say; None: not known yet
+             )->tuple: # the pair, whose draft grows a tree if that is asked for; draft length, in levels
+    "A `ValueError` for a draft that is no model"
+    if tree is None and nodes is None: return pair, gamma
+    from dataclasses import replace
+    from specdec.branching import DynamicTree, TreeDraft
+    if tree is not None and nodes is not None: raise ValueError('--tree, --nodes: give one of them, not both')
+    option = '--nodes' if tree is None else '--tree'
+    if not hasattr(getattr(pair.draft, 'model', pair.draft), 'forward'):
+        raise ValueError(f'{option}: a tree is grown by a draft model, and the draft of {pair.name} is none')
+    if tree is None: return replace(pair, draft=DynamicTree(pair.draft, nodes, gamma or 6)), gamma or 6
+    draft = TreeDraft(pair.draft, values(tree, int, '--tree'))
+    return replace(pair, draft=draft), min(gamma or 99, len(draft.branching))
 
 # %% ../nbs/42_requests.ipynb #inputs
 def read_texts(prompt:str, # --prompt, or None
@@ -182,12 +194,14 @@ Temperature = Annotated[float, typer.Option(help='0 is greedy.')]
 Seed = Annotated[int, typer.Option(help='Of sampled runs, and of a dialled pair.')]
 Runs = Annotated[int, typer.Option(min=1, help='Timed runs; medians are shown.')]
 Rule = Annotated[str, text_opt(help='token, block, or a lossy one: ada, typical.')]
+Tree = Annotated[str, text_opt(help='Draft a tree: children of a token on each level, as in 3,2,1.')]
+Nodes = Annotated[int, typer.Option(min=1, help='Draft a tree of the so many likeliest tokens.')]
 Chat = Annotated[str, text_opt(help='Chat template: auto (for turns), yes (texts too) or no.')]
 ENDS = 'What ends a text: model, none, or token ids; default: model, and none for our own pairs.'
 Eos = Annotated[str, text_opt(help=ENDS)]
 GammaMax = Annotated[int, typer.Option(min=1, help='Longest draft to consider.')]
 Verbose = Annotated[bool, typer.Option('--verbose', '-v', help='Show the kernel of each product too.')]
-Batch = Annotated[str, text_opt(help='Numbers of texts side by side to measure as well, with commas, as in 1,2,4,8,16.')]
+Batch = Annotated[str, text_opt(help='Numbers of texts side by side to measure too, with commas: 1,2,4,8,16.')]
 Json = Annotated[Path, path_opt(help='Write the results to this file.')]
 
 def as_batches(batch:str)->list: # None: nothing was asked for

@@ -1,7 +1,9 @@
 "Trees of drafts in the loop: the text is the target's own, whatever the tree"
+import json
 from collections import Counter
 from itertools import product
 import pytest, torch
+from command import inside
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 from specdec import autoregressive, generate
 from specdec import trees
@@ -131,3 +133,16 @@ def test_two_texts_in_turn_share_a_draft_model():
 @pytest.mark.parametrize('shape', [dict(nodes=0), dict(depth=0), dict(width=0), dict(nodes='x')])
 def test_odd_shapes_are_refused(shape):
     with pytest.raises(ValueError, match=next(iter(shape))): DynamicTree(DRAFT, **shape)
+
+@pytest.mark.parametrize('args', [('bench', '--tree', '3,2,1', '--max-new-tokens', 12), ('plan', '--nodes', 9, '--gamma-max', 3, '--max-new-tokens', 12), ('demo', '--tree', '2,2', '--tokens', 8, '--temperature', 0)])
+def test_on_the_command_line(capsys, tmp_path, args):
+    code, out, err = inside(capsys, *args, '--runs', 1, '--json', tmp_path/'got.json')
+    got = json.loads((tmp_path/'got.json').read_text())
+    assert code == 0, err
+    if args[0] == 'plan': assert got['engines'] == {} and max(map(int, got['predicted'])) <= 3
+    else: assert got['verdict'] == 'exact' and got['gamma'] == len(args[2].split(',')) and 'hf_assisted' not in got['methods']
+
+@pytest.mark.parametrize('args, said', [(('--tree', '3,x'), '--tree 3,x: give values'), (('--tree', '2', '--nodes', 3), 'give one of them'), (('--tree', '0'), 'branching=0'), (('--draft', 'lookup', '--backend', 'hf', '--target', 'toy', '--tree', '2'), 'grown by a draft model')])
+def test_odd_trees_on_the_command_line(capsys, args, said):
+    code, out, err = inside(capsys, 'bench', *args)
+    assert code == 2 and said in err and err.count('\n') == 1, err
