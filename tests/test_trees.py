@@ -1,7 +1,6 @@
 "Trees of drafts in the loop: the text is the target's own, whatever the tree"
 import json
 from collections import Counter
-from itertools import product
 import pytest, torch
 from command import inside
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
