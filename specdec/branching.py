@@ -172,6 +172,10 @@ def judged_tree(target, # has read at most the first `L` - 1 tokens
     return y, ([tokens[i] for i in line], y_, len(places), bool(sick_target), bool(sick_draft), (tokens, tree.parents))
 
 # %% ../nbs/26_branching.ipynb #grow
+def stops(keep_going, logits:Tensor)->bool:
+    "Does a controller end the draft after the first of these rows?"
+    return bool(keep_going) and not keep_going(logits[0].float().softmax(-1))
+
 class _Growing:
     "What drafts of trees share: a draft model, and the tree that it has read"
     def __init__(self, draft): # a transformers model, a `CachedLM`, or a `ModelDraft`
@@ -182,8 +186,7 @@ class _Growing:
     def for_target(self, target): # a draft of its own, that has read nothing
         "The same over the target's tokens"
         new = copy(self)
-        new.vocab_size = target.vocab_size
-        new.reader = tree_reader(self.lm)
+        new.vocab_size, new.reader = target.vocab_size, tree_reader(self.lm)
         new.rollback(0)
         return new
 
@@ -249,7 +252,7 @@ class TreeDraft(_Growing):
             parents = parents + [i for i, family in zip(level, (x >= 0).tolist()) for there in family if there]
             tokens.append(x[x >= 0])
             new = ids[:0]
-            if keep_going and not keep_going(logits[0].float().softmax(-1)): break
+            if stops(keep_going, logits): break
         q = torch.cat(rows) if drawn and rows else None
         if q is not None: q = F.pad(q, (0, 0, 0, len(parents) + 1 - len(q)))                          # leaves have none
         return Tree(torch.cat(tokens), parents, q, drawn and iid)
@@ -284,7 +287,7 @@ class DynamicTree(_Growing):
                 above = found[i][0] if i >= 0 else 0.
                 found += [(above + v, t, i, place) for v, t in zip(more, kids)]
             level, new = nlargest(self.width, range(before, len(found)), key=lambda i: found[i][0]), ids[:0]
-            if keep_going and not keep_going(logits[0].float().softmax(-1)): break
+            if stops(keep_going, logits): break
         kept = sorted(nlargest(self.nodes, range(len(found)), key=lambda i: (found[i][0], -i)))
         place = {i: k for k, i in enumerate(kept)} | {-1: -1}
         tokens = torch.tensor([found[i][1] for i in kept], device=ids.device).long()
