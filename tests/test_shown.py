@@ -66,7 +66,7 @@ def test_no_encoding_ends_a_command(monkeypatch, encoding, which):
     def told(out, *args, **kw):
         terminal.write(out, 'π 你 \udc80')
         if error: raise error('π 你 \udc80')
-        return dict(identical=True, environment=dict(dtype='float32'))
+        return dict(identical=True, environment=dict(dtype='float32'), eos_token_ids=[])
     monkeypatch.setattr(cli, 'run_demo', told)
     monkeypatch.setattr(sys, 'stdout', io.StringIO()); monkeypatch.setattr(sys, 'stderr', io.StringIO())
     monkeypatch.setattr(sys, which, pipe)
